@@ -1,0 +1,1 @@
+//! Runs in the executor pod: the steps of a package, chrooted into the host.

@@ -1,0 +1,1 @@
+//! The custom resources and annotations exactly as users and the cluster see them.

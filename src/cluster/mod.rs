@@ -1,0 +1,1 @@
+//! The Kubernetes edge: watch, observe, act.

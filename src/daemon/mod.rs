@@ -1,0 +1,1 @@
+//! The loop: one level-triggered tick, wake-ups, leadership, health and metrics.

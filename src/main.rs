@@ -1,0 +1,3 @@
+//! The `nodewright` binary: everything is in the library, see `cli`.
+
+fn main() {}

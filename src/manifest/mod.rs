@@ -1,0 +1,1 @@
+//! Files or custom resources to `Desired` plus findings with file, line and column.

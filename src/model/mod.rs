@@ -1,0 +1,1 @@
+//! The validated nouns every other room speaks in. No I/O, no clock.

@@ -1,0 +1,1 @@
+//! The decision: a pure function from what is wanted and what is seen to what to do next.

@@ -1,0 +1,1 @@
+//! Everything people read: status files, plans as text, all wording in one place.

@@ -1,0 +1,1 @@
+//! The agent runs real packages chrooted into a folder.

@@ -1,0 +1,1 @@
+//! The production edge on the embedded cluster.

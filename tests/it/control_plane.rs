@@ -1,0 +1,1 @@
+//! The same scenarios on a real kube-apiserver with etcd.

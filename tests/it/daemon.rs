@@ -1,0 +1,1 @@
+//! The loop: leadership, stop, kills between any two writes.

@@ -1,0 +1,13 @@
+//! The one integration-test binary.
+mod agent;
+mod api;
+mod cli;
+mod cluster;
+mod control_plane;
+mod daemon;
+mod git;
+mod manifest;
+mod plan;
+mod scenario;
+mod sim;
+mod tidy;

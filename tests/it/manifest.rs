@@ -1,0 +1,1 @@
+//! Files in, desired state and findings out.

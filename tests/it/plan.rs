@@ -1,0 +1,1 @@
+//! The decision: tables, audit, planner world.

@@ -1,0 +1,1 @@
+//! Scenario files on the embedded cluster.

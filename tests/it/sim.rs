@@ -1,0 +1,1 @@
+//! The embedded cluster behaves like the real one.

@@ -1,0 +1,1 @@
+//! Hygiene of the source tree: import table, lengths, words.
