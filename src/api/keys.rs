@@ -1,0 +1,223 @@
+//! Every key that we read or write on nodes and objects, each with its one writer.
+//!
+//! In: the name of a resource. Out: keys. Must never: be repeated as text anywhere else in `src`.
+//! "Upstream" says that the key and its value's shape are upstream's (upstream contract C), so
+//! that a cluster can be taken over and handed back. *Daemon* is the process that leads.
+
+/// Prefix of every key; `P/` in the documents. Writer: none. Source: upstream contract C.
+pub const PREFIX: &str = "nodewright.nvidia.com/";
+
+/// Prefix of the time before the rename; read when a cluster is taken over, never written.
+///
+/// Source: upstream contract A.1.
+pub const LEGACY_PREFIX: &str = "skyhook.nvidia.com/";
+
+/// Node annotation: JSON map `pkg|version` to entry; the source of truth of what is installed.
+///
+/// Writer: daemon, by pick, record and release. Source: upstream, plus `snapshot` and `since`.
+#[must_use]
+pub fn node_state(resource: &str) -> String {
+    format!("{PREFIX}nodeState_{resource}")
+}
+
+/// Node annotation and label: the node's status word for this resource.
+///
+/// Writer: daemon, in the patch that changes the state. Source: upstream.
+#[must_use]
+pub fn status(resource: &str) -> String {
+    format!("{PREFIX}status_{resource}")
+}
+
+/// Node annotation: version of the operator that wrote the state.
+///
+/// Writer: daemon, at pick. Source: upstream, whose migrations read it.
+#[must_use]
+pub fn version(resource: &str) -> String {
+    format!("{PREFIX}version_{resource}")
+}
+
+/// Node annotation: `"true"` while this resource holds the node cordoned.
+///
+/// Writer: daemon, set by pick and taken off by release. Source: upstream.
+#[must_use]
+pub fn cordon(resource: &str) -> String {
+    format!("{PREFIX}cordon_{resource}")
+}
+
+/// Node annotation: RFC 3339 time at which the drain began.
+///
+/// Writer: daemon, set by the first eviction's record, taken off by release. Source: upstream.
+#[must_use]
+pub fn drain_start(resource: &str) -> String {
+    format!("{PREFIX}drainStart_{resource}")
+}
+
+/// Node annotation: JSON list of `namespace, name, reason, detail` of pods that hold the drain.
+///
+/// Writer: daemon, taken off when nothing holds it. Source: upstream.
+#[must_use]
+pub fn drain_blocked(resource: &str) -> String {
+    format!("{PREFIX}drainBlocked_{resource}")
+}
+
+/// Node annotation: our record of the visit in progress, at most 3 KiB.
+///
+/// Writer: daemon, by pick, progress and release. Source: ours (design §4).
+#[must_use]
+pub fn rollout(resource: &str) -> String {
+    format!("{PREFIX}rollout_{resource}")
+}
+
+/// Node annotation: `"true"` when we put the named taint on a new node.
+///
+/// Writer: daemon. Source: upstream.
+#[must_use]
+pub fn auto_taint(taint_key: &str) -> String {
+    format!("{PREFIX}autoTaint_{taint_key}")
+}
+
+/// Node condition: `True`/`Incomplete` or `False`/`Complete`.
+///
+/// Writer: daemon, on `nodes/status`. Source: upstream.
+#[must_use]
+pub fn condition_not_ready(resource: &str) -> String {
+    format!("{PREFIX}{resource}/NotReady")
+}
+
+/// Node condition: `True` when an entry is erroring or unknown, leftovers included.
+///
+/// Writer: daemon, on `nodes/status`. Source: upstream.
+#[must_use]
+pub fn condition_erroring(resource: &str) -> String {
+    format!("{PREFIX}{resource}/Erroring")
+}
+
+/// Node label: `"true"` keeps every resource off the node. Writer: people. Source: upstream.
+pub const IGNORE: &str = "nodewright.nvidia.com/ignore";
+
+/// Node annotation: `"true"` while the node stays cordoned after its runtime taint was removed.
+///
+/// Writer: daemon; counts as an owner of the cordon. Source: upstream.
+pub const RUNTIME_REQUIRED_CORDON: &str = "nodewright.nvidia.com/runtimeRequiredCordon";
+
+/// Key of the runtime-required taint, unless configured otherwise. Source: upstream.
+pub const RUNTIME_REQUIRED_TAINT: &str = "nodewright.nvidia.com";
+
+/// Value of the runtime-required taint, unless configured otherwise. Source: upstream.
+pub const RUNTIME_REQUIRED_TAINT_VALUE: &str = "runtime-required";
+
+/// Resource annotation: exactly `"true"` holds the rollout. Writer: people. Source: upstream.
+pub const PAUSE: &str = "nodewright.nvidia.com/pause";
+
+/// Resource annotation: exactly `"true"` switches the resource off, and lets others pass it.
+///
+/// Writer: people. Source: upstream.
+pub const DISABLE: &str = "nodewright.nvidia.com/disable";
+
+/// Resource finalizer: nodes are left in order before the object goes.
+///
+/// Writer: daemon. Source: upstream.
+pub const FINALIZER: &str = "nodewright.nvidia.com/nodewright";
+
+/// Pod and ConfigMap label: name of the resource. On ConfigMaps also an annotation.
+///
+/// Writer: daemon, at creation. Source: upstream.
+pub const NAME: &str = "nodewright.nvidia.com/name";
+
+/// Pod label: `<package>-<version>`. Writer: daemon, at creation. Source: upstream.
+pub const PACKAGE: &str = "nodewright.nvidia.com/package";
+
+/// Pod annotation: JSON of `name, version, skyhook, stage, image, containerSHA`.
+///
+/// The same key as [`PACKAGE`]; upstream has one as label and one as annotation.
+/// Writer: daemon, at creation. Source: upstream.
+pub const PACKAGE_ANNOTATION: &str = "nodewright.nvidia.com/package";
+
+/// Pod label: the stage. Writer: daemon, at creation. Source: upstream.
+pub const STAGE: &str = "nodewright.nvidia.com/stage";
+
+/// Pod label: the node's name, or its safe name over 63 bytes.
+///
+/// Writer: daemon, at creation. Source: upstream.
+pub const NODE: &str = "nodewright.nvidia.com/node";
+
+/// Pod label: generation of the resource. Writer: daemon, at creation. Source: upstream.
+pub const GENERATION: &str = "nodewright.nvidia.com/generation";
+
+/// Pod label: `"True"`, with a capital, on interrupt pods.
+///
+/// Writer: daemon, at creation. Source: upstream.
+pub const INTERRUPT: &str = "nodewright.nvidia.com/interrupt";
+
+/// Value of [`INTERRUPT`]. Source: upstream.
+pub const INTERRUPT_VALUE: &str = "True";
+
+/// Pod annotation: the resource id by which the agent keeps flags and interrupt marks.
+///
+/// Writer: daemon, at creation. Source: upstream.
+pub const RESOURCE_ID: &str = "nodewright.nvidia.com/resource-id";
+
+/// Pod label: id of the visit it belongs to; a pod of another visit is never believed.
+///
+/// Writer: daemon, at creation. Source: ours (design §4).
+pub const VISIT: &str = "nodewright.nvidia.com/visit";
+
+/// Pod label: which of the visit's groups of stages it runs.
+///
+/// Writer: daemon, at creation. Source: ours (design §4).
+pub const GROUP: &str = "nodewright.nvidia.com/group";
+
+/// Pod label: number of the attempt, from 1. Writer: daemon, at creation. Source: ours (design §4).
+pub const ATTEMPT: &str = "nodewright.nvidia.com/attempt";
+
+/// Pod label: UID of the Node object; completion is credited to that node only.
+///
+/// Writer: daemon, at creation. Source: ours (design §4).
+pub const NODE_UID: &str = "nodewright.nvidia.com/node-uid";
+
+/// Snapshot ConfigMap annotation: JSON of everything of the package but its configMap.
+///
+/// Writer: daemon, at creation; the object is immutable. Source: ours (design §4).
+pub const SPEC: &str = "nodewright.nvidia.com/spec";
+
+/// Snapshot ConfigMap label: digest of the package's whole input.
+///
+/// Writer: daemon, at creation. Source: ours (design §4).
+pub const CONFIG_DIGEST: &str = "nodewright.nvidia.com/config-digest";
+
+/// Package ConfigMap annotation: the package's name.
+///
+/// Writer: daemon, at creation. Source: upstream.
+pub const CONFIG_PACKAGE_NAME: &str = "nodewright.nvidia.com/Package.Name";
+
+/// Package ConfigMap annotation: the package's version.
+///
+/// Writer: daemon, at creation. Source: upstream.
+pub const CONFIG_PACKAGE_VERSION: &str = "nodewright.nvidia.com/Package.Version";
+
+/// Node metadata ConfigMap label: name of the resource.
+///
+/// Writer: daemon, at creation. Source: upstream.
+pub const SKYHOOK_NODE_META: &str = "nodewright.nvidia.com/skyhook-node-meta";
+
+/// Node metadata ConfigMap annotation: name of the node.
+///
+/// Writer: daemon, at creation. Source: upstream.
+pub const NODE_META_NODE_NAME: &str = "nodewright.nvidia.com/Node.name";
+
+/// Source ConfigMap annotation: stops all new disruption while it is there.
+///
+/// Writer: people, through `nodewright stop --all` and `go`. Source: ours (design §7).
+pub const STOP: &str = "nodewright.nvidia.com/stop";
+
+/// Field manager of everything the daemon does to nodes, pods, ConfigMaps and status.
+pub const FIELD_MANAGER: &str = "nodewright";
+
+/// Field manager of the specs that come from Git, so that other owners are seen as such.
+pub const FIELD_MANAGER_SOURCE: &str = "nodewright-source";
+
+/// Longest name of a resource, in bytes.
+///
+/// The name part of a key has at most 63 bytes, and the longest prefix to a resource's name is
+/// `drainBlocked_` with 13 (upstream contract C).
+pub const RESOURCE_NAME_MAX_BYTES: usize = 50;
