@@ -1,1 +1,46 @@
 //! The validated nouns every other room speaks in. No I/O, no clock.
+//!
+//! In: nothing of ours. Out: plain types with their own invariants, and the one line of text that
+//! each [`Reason`] has on every surface. Never here: a client, a file, the time of day, a decision.
+#![warn(missing_docs)]
+#![warn(clippy::wildcard_enum_match_arm)]
+
+mod action;
+mod budget;
+mod desired;
+mod digest;
+mod executor;
+mod finding;
+mod input;
+mod memory;
+mod node;
+mod package;
+mod pod;
+mod reason;
+mod record;
+mod stage;
+mod version;
+
+pub use action::{
+    Action, ConfigMapRef, Eviction, EvictionMethod, ExecutorSpec, Lane, NodeMetadata, NodePatch,
+    PatchKind, SnapshotSpec, StatusWrite, Urgency, Work,
+};
+pub use budget::Budget;
+pub use desired::{Desired, DrainConfig, Policy, Rollout, Sequencing};
+pub use digest::{digest_hex, short_hash};
+pub use executor::{Executor, ExecutorPhase, Failure, Group, VisitRef, Waiting};
+pub use finding::{Finding, ObjectRef, Severity};
+pub use input::{Floor, Input, Observed, Opening, Plan, Resource, Snapshot};
+pub use memory::{
+    BatchState, CompartmentStatus, Condition, Memory, OpenBatch, Status, StatusWord, Timings,
+};
+pub use node::{CordonMark, Node, NodeRollout, Taint, TaintEffect};
+pub use package::{Interrupt, InterruptKind, Package, PackageId, Resources, Uninstall};
+pub use pod::{Controller, Pod, PodPhase, PodRef};
+pub use reason::{Reason, Verdict, VerdictKind};
+pub use record::{Entries, Entry, InterruptRecord, Outcome, Phase, RECORD_VERSION, Record};
+pub use stage::{Stage, State};
+pub use version::{InvalidVersion, Version};
+
+/// The compartment every node is in where no policy says otherwise (upstream contract B.10).
+pub const DEFAULT_COMPARTMENT: &str = "__default__";

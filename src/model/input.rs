@@ -1,0 +1,109 @@
+//! The planner's input and its answer.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use jiff::Timestamp;
+
+use super::{Action, Desired, Executor, Node, Package, Pod, Reason, Status, Verdict};
+
+/// A resource as it stands in the cluster, beside its validated spec in [`Desired`].
+#[derive(Debug, Clone, PartialEq)]
+pub struct Resource {
+    /// UID of the object.
+    pub uid: String,
+    /// Version for optimistic writes.
+    pub resource_version: String,
+    /// metadata.generation.
+    pub generation: i64,
+    /// `P/pause` is `"true"`.
+    pub paused: bool,
+    /// `P/disable` is `"true"`.
+    pub disabled: bool,
+    /// It has a deletion timestamp.
+    pub deleting: bool,
+    /// The status as it stands; `None` before the first write.
+    pub status: Option<Status>,
+}
+
+/// A snapshot that exists in the cluster.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Snapshot {
+    /// The rollout it belongs to.
+    pub rollout: String,
+    /// UID of the ConfigMap.
+    pub uid: String,
+    /// What was, or will be, put on nodes.
+    pub package: Package,
+}
+
+/// Everything that was seen in one look.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Observed {
+    /// Resources by name.
+    pub resources: BTreeMap<String, Resource>,
+    /// Nodes by name.
+    pub nodes: BTreeMap<String, Node>,
+    /// Executor pods by pod name.
+    pub executors: BTreeMap<String, Executor>,
+    /// Pods of others by node, then by `namespace/name`.
+    pub pods: BTreeMap<String, BTreeMap<String, Pod>>,
+    /// Snapshots by name.
+    pub snapshots: BTreeMap<String, Snapshot>,
+}
+
+/// Whether new work may begin at all.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Opening {
+    /// Batches may be opened.
+    Allowed,
+    /// Running visits go on; nothing new begins.
+    Held(Reason),
+}
+
+/// The cluster's own limits, which hold whatever the manifests say (design §7).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Floor {
+    /// Percent of a rollout's nodes disturbed at once where it names no budget.
+    pub max_disturbed_percent: u32,
+    /// Failed batches in a row that stop a rollout whose policy names no threshold; `None` never.
+    pub stop_after: Option<u32>,
+}
+
+impl Default for Floor {
+    fn default() -> Self {
+        Self { max_disturbed_percent: 10, stop_after: Some(2) }
+    }
+}
+
+/// Everything a decision depends on.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Input {
+    /// The time of the decision.
+    pub now: Timestamp,
+    /// What is wanted, as the cluster's resources say.
+    pub desired: Desired,
+    /// What is there.
+    pub observed: Observed,
+    /// Whether new work may begin, by rollout; absent is allowed.
+    pub opening: BTreeMap<String, Opening>,
+    /// The cluster's own limits.
+    pub floor: Floor,
+    /// The node the daemon runs on goes last.
+    pub own_node: Option<String>,
+}
+
+/// What to do, and why not more.
+#[derive(Debug, Clone, Default, PartialEq)]
+#[must_use = "a plan that is not executed changes nothing, and its verdicts are the explanation"]
+pub struct Plan {
+    /// What to do, in an order that holds within each [`super::Lane`].
+    pub actions: Vec<Action>,
+    /// By rollout, then node: what happens there and why.
+    pub verdicts: BTreeMap<String, BTreeMap<String, Verdict>>,
+    /// The status each rollout ought to show.
+    pub statuses: BTreeMap<String, Status>,
+    /// When something changes by time alone: plan again then.
+    pub wake_at: Option<Timestamp>,
+    /// Nodes whose pods must be known for the next decision, beside protected ones.
+    pub drains: BTreeSet<String>,
+}

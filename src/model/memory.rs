@@ -1,0 +1,196 @@
+//! What a resource's status remembers and shows: bounded, whatever the size of the fleet.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+/// The status of a resource or of a node in it, in upstream's words (upstream contract B.13).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum StatusWord {
+    /// Everything is as wanted.
+    Complete,
+    /// Something outside must change first.
+    Blocked,
+    /// Its turn has not come.
+    Waiting,
+    /// Switched off by annotation.
+    Disabled,
+    /// Paused by annotation.
+    Paused,
+    /// Being worked on.
+    InProgress,
+    /// A stage failed for good.
+    Erroring,
+    /// A mixture, or not yet known.
+    #[serde(other)]
+    Unknown,
+}
+
+impl StatusWord {
+    /// Returns the word used in annotations, labels and status.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Unknown => "unknown",
+            Self::Complete => "complete",
+            Self::Blocked => "blocked",
+            Self::Waiting => "waiting",
+            Self::Disabled => "disabled",
+            Self::Paused => "paused",
+            Self::InProgress => "in_progress",
+            Self::Erroring => "erroring",
+        }
+    }
+}
+
+impl fmt::Display for StatusWord {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// The counters of a compartment, in upstream's shape (upstream contract A.6, B.10).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct BatchState {
+    /// The batch that is open or comes next, from 1.
+    pub current_batch: u32,
+    /// Failed batches in a row.
+    #[serde(default)]
+    pub consecutive_failures: u32,
+    /// Nodes that were complete at the last verdict.
+    #[serde(default)]
+    pub completed_nodes: u32,
+    /// Nodes that were erroring at the last verdict.
+    #[serde(default)]
+    pub failed_nodes: u32,
+    /// No more batches until a new target or a reset.
+    #[serde(default)]
+    pub should_stop: bool,
+    /// Nodes that finished in the last batch.
+    #[serde(default)]
+    pub last_batch_size: u32,
+    /// The last batch failed.
+    #[serde(default)]
+    pub last_batch_failed: bool,
+}
+
+impl Default for BatchState {
+    fn default() -> Self {
+        Self {
+            current_batch: 1,
+            consecutive_failures: 0,
+            completed_nodes: 0,
+            failed_nodes: 0,
+            should_stop: false,
+            last_batch_size: 0,
+            last_batch_failed: false,
+        }
+    }
+}
+
+/// A batch that is open: written before any node of it is picked (design §4 rule 1).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct OpenBatch {
+    /// What its nodes are moved to.
+    pub target: String,
+    /// Its number.
+    pub number: u32,
+    /// At most so many nodes are picked.
+    pub size: u32,
+    /// The first of `size` order numbers that are reserved for it.
+    pub order_from: u32,
+    /// When it was opened.
+    pub opened: Timestamp,
+}
+
+/// What a compartment shows and remembers.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct CompartmentStatus {
+    /// Nodes in it.
+    pub matched: u32,
+    /// At most so many disturbed at once.
+    pub ceiling: u32,
+    /// Nodes picked and not released.
+    pub in_progress: u32,
+    /// Nodes complete.
+    pub completed: u32,
+    /// `completed` in percent of `matched`, rounded down.
+    pub progress_percent: u32,
+    /// Counters of the batches.
+    #[serde(default)]
+    pub batch_state: BatchState,
+    /// The open batch. Ours, beside upstream's fields.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub open_batch: Option<OpenBatch>,
+}
+
+/// A condition, without its transition time: that is added where it is written.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Condition {
+    /// For example `Ready` (upstream contract A.7).
+    pub kind: String,
+    /// Whether it holds.
+    pub is_true: bool,
+    /// One word.
+    pub reason: String,
+    /// One line for people.
+    pub message: String,
+}
+
+/// When the running rollout began and ended.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Timings {
+    /// When the first batch of the target was opened.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub started: Option<Timestamp>,
+    /// When every node was complete.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub completed: Option<Timestamp>,
+}
+
+/// What the planner must find again after a restart.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Memory {
+    /// The target that counters and stops belong to.
+    #[serde(default)]
+    pub target: String,
+    /// The next free order number.
+    #[serde(default)]
+    pub order_next: u32,
+    /// When this target began and ended.
+    #[serde(default)]
+    pub timings: Timings,
+    /// Compartments by name.
+    #[serde(default)]
+    pub compartments: BTreeMap<String, CompartmentStatus>,
+}
+
+/// The whole status of a resource.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Status {
+    /// The generation that is complete; not advanced before.
+    pub observed_generation: Option<i64>,
+    /// One word.
+    pub word: StatusWord,
+    /// Nodes in progress or erroring.
+    pub nodes_in_progress: u32,
+    /// Nodes complete.
+    pub nodes_complete: u32,
+    /// Nodes selected.
+    pub nodes_total: u32,
+    /// `name:version`, sorted.
+    pub packages: Vec<String>,
+    /// Conditions by kind.
+    pub conditions: Vec<Condition>,
+    /// What must survive a restart.
+    pub memory: Memory,
+}

@@ -1,0 +1,111 @@
+//! A node as the daemon sees it: only the fields something depends on.
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use super::{Entries, Record, StatusWord};
+
+/// What a taint does to pods that do not tolerate it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum TaintEffect {
+    /// New pods are not scheduled.
+    NoSchedule,
+    /// New pods are scheduled elsewhere where possible.
+    PreferNoSchedule,
+    /// Running pods are evicted too.
+    NoExecute,
+}
+
+/// A taint on a node.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Taint {
+    /// Key of the taint.
+    pub key: String,
+    /// Its value, often empty.
+    #[serde(default)]
+    pub value: String,
+    /// What it does.
+    pub effect: TaintEffect,
+}
+
+/// Who says that a node must stay cordoned (upstream contract B.7).
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum CordonMark {
+    /// `cordon_<cr>`: this rollout holds it.
+    Rollout(String),
+    /// `runtimeRequiredCordon`: left cordoned on purpose when the runtime taint went.
+    RuntimeRequired,
+}
+
+/// What one rollout's annotations on a node say.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct NodeRollout {
+    /// Parsed `nodeState_<cr>`; empty when the annotation is absent.
+    pub entries: Entries,
+    /// `nodeState_<cr>` as it stands, tested by every progress patch.
+    pub entries_text: Option<String>,
+    /// Parsed `rollout_<cr>`, not yet checked against the live UIDs.
+    pub record: Option<Record>,
+    /// `rollout_<cr>` as it stands, tested by every progress patch.
+    pub record_text: Option<String>,
+    /// `status_<cr>`.
+    pub status: Option<StatusWord>,
+    /// Why an annotation could not be read: it is then left alone and the node blocked.
+    pub malformed: Option<String>,
+}
+
+/// A node, trimmed.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Node {
+    /// Name of the node.
+    pub name: String,
+    /// UID of the Node object; another one is another node.
+    pub uid: String,
+    /// Version for optimistic writes.
+    pub resource_version: String,
+    /// When the Node object was created: first come, first served.
+    pub created: Timestamp,
+    /// Labels that selectors may ask for.
+    pub labels: BTreeMap<String, String>,
+    /// Taints of any effect.
+    pub taints: Vec<Taint>,
+    /// `spec.unschedulable`.
+    pub unschedulable: bool,
+    /// The field manager that last wrote `spec.unschedulable`, where known.
+    pub unschedulable_manager: Option<String>,
+    /// The Ready condition is True.
+    pub ready: bool,
+    /// When the Ready condition last changed.
+    pub ready_since: Option<Timestamp>,
+    /// `status.nodeInfo.bootID`.
+    pub boot_id: String,
+    /// `status.nodeInfo.machineID`.
+    pub machine_id: String,
+    /// The object is being deleted.
+    pub deleting: bool,
+    /// Cordon marks, ours and of other rollouts.
+    pub cordons: Vec<CordonMark>,
+    /// What each rollout's annotations say, by name of the rollout.
+    pub rollouts: BTreeMap<String, NodeRollout>,
+}
+
+impl Node {
+    /// Returns the record of `rollout` if it belongs to these very objects.
+    pub fn record(&self, rollout: &str, cr_uid: &str) -> Option<&Record> {
+        let record = self.rollouts.get(rollout)?.record.as_ref()?;
+        (record.cr_uid == cr_uid && record.node_uid == self.uid).then_some(record)
+    }
+
+    /// Returns the entries of `rollout`, empty when there are none.
+    pub fn entries(&self, rollout: &str) -> &Entries {
+        const NONE: &Entries = &Entries::new();
+        self.rollouts.get(rollout).map_or(NONE, |state| &state.entries)
+    }
+
+    /// Returns whether `rollout` has its cordon mark on the node.
+    pub fn is_cordoned_by(&self, rollout: &str) -> bool {
+        self.cordons.iter().any(|mark| matches!(mark, CordonMark::Rollout(name) if name == rollout))
+    }
+}

@@ -1,0 +1,190 @@
+//! Packages: what is put on a host, and what must be restarted for it.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::EnvVar;
+use serde::{Deserialize, Serialize};
+
+use super::{Version, digest_hex};
+
+/// One package version, written `name|version` in every key and state (upstream contract A.3).
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct PackageId {
+    /// The key in `spec.packages`.
+    pub name: String,
+    /// The version as written. Entries that others wrote may hold any text here.
+    pub version: String,
+}
+
+impl fmt::Display for PackageId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}|{}", self.name, self.version)
+    }
+}
+
+impl TryFrom<String> for PackageId {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, Self::Error> {
+        match text.split_once('|') {
+            Some((name, version)) if !name.is_empty() && !version.is_empty() => {
+                Ok(Self { name: name.to_owned(), version: version.to_owned() })
+            }
+            _ => Err(format!("{text:?} is not of the form name|version")),
+        }
+    }
+}
+
+impl From<PackageId> for String {
+    fn from(id: PackageId) -> Self {
+        id.to_string()
+    }
+}
+
+/// What must be restarted after a package was configured (upstream contract B.5).
+///
+/// The order is upstream's rank: an earlier kind includes the later ones.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum InterruptKind {
+    /// The node reboots.
+    Reboot,
+    /// Upstream's `restartAllServices`, which reloads procps.
+    RestartAllServices,
+    /// The named services restart.
+    Service,
+    /// Nothing restarts, but the node is cordoned and drained as if.
+    Noop,
+}
+
+impl InterruptKind {
+    /// Returns the word used in manifests.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Reboot => "reboot",
+            Self::RestartAllServices => "restartAllServices",
+            Self::Service => "service",
+            Self::Noop => "noop",
+        }
+    }
+
+    /// Returns the word the agent knows (upstream contract B.5, payload `type`).
+    pub fn agent_word(self) -> &'static str {
+        match self {
+            Self::Reboot => "node_restart",
+            Self::RestartAllServices => "restart_all_services",
+            Self::Service => "service_restart",
+            Self::Noop => "no_op",
+        }
+    }
+}
+
+impl fmt::Display for InterruptKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// An interrupt with the services it restarts, which only [`InterruptKind::Service`] has.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Interrupt {
+    /// What restarts.
+    #[serde(rename = "type")]
+    pub kind: InterruptKind,
+    /// Names of services, sorted and without repeats once merged.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub services: Vec<String>,
+}
+
+/// Compute limits of the executor's containers: all four or none (upstream contract A.3).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Resources {
+    /// Kubernetes quantity.
+    pub cpu_request: String,
+    /// Kubernetes quantity, at least the request.
+    pub cpu_limit: String,
+    /// Kubernetes quantity.
+    pub memory_request: String,
+    /// Kubernetes quantity, at least the request.
+    pub memory_limit: String,
+}
+
+/// Whether and when the package is taken off the host (upstream contract B.15).
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Uninstall {
+    /// The package has an uninstall that must run before it may be removed.
+    pub enabled: bool,
+    /// Uninstall it now.
+    pub apply: bool,
+}
+
+/// A package as wanted, or as it was when it was put on a node (a snapshot).
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Package {
+    /// The key in `spec.packages`.
+    pub name: String,
+    /// The version, which is also the image's tag.
+    pub version: Version,
+    /// Bare repository of the image, without tag or digest.
+    pub image: String,
+    /// `sha256:` digest that replaces the tag.
+    #[serde(default, rename = "containerSHA", skip_serializing_if = "Option::is_none")]
+    pub container_sha: Option<String>,
+    /// Full reference of another agent image for this package.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub agent_image_override: Option<String>,
+    /// Interrupt after every install and upgrade.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub interrupt: Option<Interrupt>,
+    /// Interrupts by config key, literal or with `*`.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub config_interrupts: BTreeMap<String, Interrupt>,
+    /// Packages (name to exact version) that must be complete first.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub depends_on: BTreeMap<String, String>,
+    /// Files by name, mounted for the package's scripts.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub config_map: BTreeMap<String, String>,
+    /// Environment of the package's scripts.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub env: Vec<EnvVar>,
+    /// Compute limits of its executors; `None` leaves them to the namespace.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub resources: Option<Resources>,
+    /// Grace period of its executors; `None` is Kubernetes' own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub graceful_shutdown: Option<Duration>,
+    /// Longest time for one stage and its check; zero is no limit, `None` the daemon's default.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stage_timeout: Option<Duration>,
+    /// Whether and when it is uninstalled.
+    #[serde(default)]
+    pub uninstall: Uninstall,
+}
+
+impl Package {
+    /// Returns `name|version`.
+    pub fn id(&self) -> PackageId {
+        PackageId { name: self.name.clone(), version: self.version.as_str().to_owned() }
+    }
+
+    /// Returns the name of the snapshot that holds exactly this package of `rollout`:
+    /// `nw-` and 16 hex digits of the digest of everything in it.
+    pub fn snapshot_name(&self, rollout: &str) -> String {
+        let digest = digest_hex(&(rollout, self));
+        format!("nw-{}", &digest[..16])
+    }
+
+    /// Returns the image reference that the executor pulls (upstream contract A.3).
+    pub fn image_reference(&self) -> String {
+        match &self.container_sha {
+            Some(digest) => format!("{}@{digest}", self.image),
+            None => format!("{}:{}", self.image, self.version),
+        }
+    }
+}

@@ -1,0 +1,316 @@
+//! Why a node is, or is not, being moved: one line each, the same on every surface.
+
+use std::fmt;
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use super::{Group, InterruptKind, PackageId, PodRef, Stage};
+
+/// Why something happens, waits, or cannot go on.
+///
+/// The text of [`fmt::Display`] is the only wording there is; surfaces differ in layout alone.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "reason", rename_all_fields = "camelCase")]
+#[expect(missing_docs, reason = "the fields are the facts that the sentence names")]
+pub enum Reason {
+    /// Every package is as wanted.
+    UpToDate,
+    /// Picked in this tick.
+    Picking { batch: u32 },
+    /// An executor is being started.
+    Starting { package: PackageId, stage: Stage, attempt: u32 },
+    /// An executor runs.
+    Running { package: PackageId, stage: Stage, since: Timestamp },
+    /// An executor exists but has not started.
+    NotStarted { package: PackageId, stage: Stage, why: String, since: Timestamp },
+    /// What happened is being recorded.
+    Recording { group: Group },
+    /// The node is being let go.
+    Releasing,
+    /// Pods are being moved off, or end.
+    Draining { pods: u32, first: PodRef, since: Timestamp },
+    /// The drain took longer than `drainConfig.timeout`.
+    DrainTimedOut { pods: u32, first: PodRef, since: Timestamp },
+    /// A pod cannot be moved as `drainConfig` has it.
+    DrainRefused { pod: PodRef, why: String },
+    /// A protected pod runs.
+    ProtectedPod { pods: u32, first: PodRef, owner: Option<String>, since: Timestamp },
+    /// The cordon is written but not yet read back.
+    CordonNotSeen,
+    /// The interrupt was issued.
+    Interrupting { kind: InterruptKind, since: Timestamp },
+    /// The reboot was issued and the node has not come back.
+    Rebooting { since: Timestamp },
+    /// A failed attempt is repeated later.
+    BackingOff { package: PackageId, stage: Stage, attempt: u32, until: Timestamp },
+    /// A stage failed for good.
+    Failed { package: PackageId, stage: Stage, attempts: u32, why: String },
+    /// The interrupt failed for good.
+    InterruptFailed { kind: InterruptKind, why: String },
+    /// Its batch has not come.
+    WaitingForBatch { batch: u32 },
+    /// The batch waits for a snapshot to be written.
+    PreparingBatch,
+    /// The budget has no room.
+    BudgetUsed { ceiling: u32, nodes: Vec<String> },
+    /// The budget is zero.
+    BudgetZero,
+    /// Failed batches stopped the rollout.
+    Stopped { batch: u32, failures: u32 },
+    /// An earlier rollout is not done here.
+    Predecessor { rollout: String },
+    /// Another rollout works on the node.
+    OtherRollout { rollout: String },
+    /// The resource is paused.
+    Paused,
+    /// The resource is disabled.
+    Disabled,
+    /// The resource is being deleted.
+    Deleting,
+    /// Resources of a new revision are still being written.
+    ApplyingRevision { revision: String },
+    /// Git cannot be trusted or read; running work goes on.
+    SourceHeld { why: String },
+    /// The resource cannot be read.
+    InvalidResource { why: String },
+    /// The policy does not exist.
+    PolicyMissing { policy: String },
+    /// Policies are not paced by this version.
+    PolicyUnsupported { policy: String },
+    /// Packages wait for others that cannot complete.
+    DependencyMissing { package: String, on: String },
+    /// The node is not ready and not ours.
+    NodeNotReady { since: Option<Timestamp> },
+    /// The node is being deleted.
+    NodeDeleting,
+    /// Somebody lifted our cordon: nothing starts on the node until asked to go on.
+    Uncordoned { manager: Option<String> },
+    /// The ignore label is set.
+    Ignored,
+    /// A taint is not tolerated.
+    TaintNotTolerated { taint: String },
+    /// An annotation of ours cannot be read.
+    MalformedState { why: String },
+    /// An invariant would be broken: a defect, frozen until it is looked at.
+    Frozen { invariant: String },
+}
+
+/// What kind of verdict it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum VerdictKind {
+    /// Something is done, or runs.
+    Act,
+    /// Goes on by itself.
+    Wait,
+    /// Something outside must change.
+    Blocked,
+    /// Nothing to do.
+    Done,
+}
+
+/// What happens on a node for a rollout, and why.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Verdict {
+    /// The kind.
+    pub kind: VerdictKind,
+    /// The reason.
+    #[serde(flatten)]
+    pub reason: Reason,
+}
+
+impl Verdict {
+    /// Returns that something is done.
+    pub fn act(reason: Reason) -> Self {
+        Self { kind: VerdictKind::Act, reason }
+    }
+
+    /// Returns that it goes on by itself.
+    pub fn wait(reason: Reason) -> Self {
+        Self { kind: VerdictKind::Wait, reason }
+    }
+
+    /// Returns that something outside must change.
+    pub fn blocked(reason: Reason) -> Self {
+        Self { kind: VerdictKind::Blocked, reason }
+    }
+
+    /// Returns that nothing is to do.
+    pub fn done() -> Self {
+        Self { kind: VerdictKind::Done, reason: Reason::UpToDate }
+    }
+}
+
+impl Reason {
+    /// Returns the variant's name, for metrics, conditions and events.
+    pub fn word(&self) -> &'static str {
+        match self {
+            Self::UpToDate => "UpToDate",
+            Self::Picking { .. } => "Picking",
+            Self::Starting { .. } => "Starting",
+            Self::Running { .. } => "Running",
+            Self::NotStarted { .. } => "NotStarted",
+            Self::Recording { .. } => "Recording",
+            Self::Releasing => "Releasing",
+            Self::Draining { .. } => "Draining",
+            Self::DrainTimedOut { .. } => "DrainTimedOut",
+            Self::DrainRefused { .. } => "DrainRefused",
+            Self::ProtectedPod { .. } => "ProtectedPod",
+            Self::CordonNotSeen => "CordonNotSeen",
+            Self::Interrupting { .. } => "Interrupting",
+            Self::Rebooting { .. } => "Rebooting",
+            Self::BackingOff { .. } => "BackingOff",
+            Self::Failed { .. } => "Failed",
+            Self::InterruptFailed { .. } => "InterruptFailed",
+            Self::WaitingForBatch { .. } => "WaitingForBatch",
+            Self::PreparingBatch => "PreparingBatch",
+            Self::BudgetUsed { .. } => "BudgetUsed",
+            Self::BudgetZero => "BudgetZero",
+            Self::Stopped { .. } => "Stopped",
+            Self::Predecessor { .. } => "Predecessor",
+            Self::OtherRollout { .. } => "OtherRollout",
+            Self::Paused => "Paused",
+            Self::Disabled => "Disabled",
+            Self::Deleting => "Deleting",
+            Self::ApplyingRevision { .. } => "ApplyingRevision",
+            Self::SourceHeld { .. } => "SourceHeld",
+            Self::InvalidResource { .. } => "InvalidResource",
+            Self::PolicyMissing { .. } => "PolicyMissing",
+            Self::PolicyUnsupported { .. } => "PolicyUnsupported",
+            Self::DependencyMissing { .. } => "DependencyMissing",
+            Self::NodeNotReady { .. } => "NodeNotReady",
+            Self::NodeDeleting => "NodeDeleting",
+            Self::Uncordoned { .. } => "Uncordoned",
+            Self::Ignored => "Ignored",
+            Self::TaintNotTolerated { .. } => "TaintNotTolerated",
+            Self::MalformedState { .. } => "MalformedState",
+            Self::Frozen { .. } => "Frozen",
+        }
+    }
+}
+
+impl fmt::Display for Reason {
+    #[expect(clippy::too_many_lines, reason = "one line of text per reason, all in one place")]
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::UpToDate => f.write_str("every package is as wanted"),
+            Self::Picking { batch } => write!(f, "picked for batch {batch}"),
+            Self::Starting { package, stage, attempt } => {
+                write!(f, "starting {stage} of {package}, attempt {attempt}")
+            }
+            Self::Running { package, stage, since } => {
+                write!(f, "{stage} of {package} runs since {since:.0}")
+            }
+            Self::NotStarted { package, stage, why, since } => {
+                write!(f, "{stage} of {package} has not started since {since:.0}: {why}")
+            }
+            Self::Recording { group } => write!(f, "recording what the {group} pod did"),
+            Self::Releasing => f.write_str("letting the node go"),
+            Self::Draining { pods, first, since } => {
+                write!(f, "draining since {since:.0}: {}", others(*pods, first))
+            }
+            Self::DrainTimedOut { pods, first, since } => write!(
+                f,
+                "the drain begun at {since:.0} exceeded drainConfig.timeout: {} still there",
+                others(*pods, first)
+            ),
+            Self::DrainRefused { pod, why } => write!(f, "pod {pod} may not be moved: {why}"),
+            Self::ProtectedPod { pods, first, owner, since } => {
+                write!(
+                    f,
+                    "protected: {} must finish, runs since {since:.0}",
+                    others(*pods, first)
+                )?;
+                owner.as_ref().map_or(Ok(()), |owner| write!(f, " ({owner})"))
+            }
+            Self::CordonNotSeen => f.write_str("cordoned, not yet read back"),
+            Self::Interrupting { kind, since } => write!(f, "interrupt {kind} since {since:.0}"),
+            Self::Rebooting { since } => {
+                write!(f, "reboot issued at {since:.0}, waiting for the node to come back")
+            }
+            Self::BackingOff { package, stage, attempt, until } => {
+                write!(f, "attempt {attempt} at {stage} of {package} failed, next at {until:.0}")
+            }
+            Self::Failed { package, stage, attempts, why } => {
+                write!(f, "{stage} of {package} failed {attempts} times: {why}")
+            }
+            Self::InterruptFailed { kind, why } => write!(f, "interrupt {kind} failed: {why}"),
+            Self::WaitingForBatch { batch } => write!(f, "waits for a batch after batch {batch}"),
+            Self::PreparingBatch => f.write_str("the next batch is being prepared"),
+            Self::BudgetUsed { ceiling, nodes } => write!(
+                f,
+                "budget used: {} of {ceiling} disturbed ({})",
+                nodes.len(),
+                first_names(nodes)
+            ),
+            Self::BudgetZero => {
+                f.write_str("interruptionBudget is zero: nobody is picked until it is raised")
+            }
+            Self::Stopped { batch, failures } => write!(
+                f,
+                "stopped after {failures} failed batches in a row, the last was batch {batch}:                  fix the package and commit"
+            ),
+            Self::Predecessor { rollout } => write!(f, "waits for {rollout} to complete here"),
+            Self::OtherRollout { rollout } => write!(f, "{rollout} works on the node"),
+            Self::Paused => f.write_str("paused by annotation"),
+            Self::Disabled => f.write_str("disabled by annotation"),
+            Self::Deleting => f.write_str("the resource is being deleted"),
+            Self::ApplyingRevision { revision } => {
+                write!(f, "resources of {revision} are still being written")
+            }
+            Self::SourceHeld { why } => write!(f, "nothing new begins: {why}"),
+            Self::InvalidResource { why } => write!(f, "the resource cannot be read: {why}"),
+            Self::PolicyMissing { policy } => {
+                write!(f, "DeploymentPolicy {policy} does not exist: create it or use a budget")
+            }
+            Self::PolicyUnsupported { policy } => write!(
+                f,
+                "DeploymentPolicy {policy} is not read by this version: use interruptionBudget"
+            ),
+            Self::DependencyMissing { package, on } => {
+                write!(f, "{package} depends on {on}, which cannot complete here")
+            }
+            Self::NodeNotReady { since: Some(since) } => {
+                write!(f, "the node is not ready since {since:.0}")
+            }
+            Self::NodeNotReady { since: None } => f.write_str("the node is not ready"),
+            Self::NodeDeleting => f.write_str("the node is being deleted"),
+            Self::Uncordoned { manager: Some(manager) } => {
+                write!(f, "uncordoned by {manager} while we hold it: nothing starts here")
+            }
+            Self::Uncordoned { manager: None } => {
+                f.write_str("uncordoned by somebody while we hold it: nothing starts here")
+            }
+            Self::Ignored => f.write_str("ignored by label"),
+            Self::TaintNotTolerated { taint } => write!(
+                f,
+                "taint {taint} is not tolerated: add it to additionalTolerations or remove it"
+            ),
+            Self::MalformedState { why } => {
+                write!(f, "an annotation of ours cannot be read and is left alone: {why}")
+            }
+            Self::Frozen { invariant } => {
+                write!(f, "frozen, this is a defect in NodeWright: {invariant}")
+            }
+        }
+    }
+}
+
+/// Returns `pod` or `pod and n more`.
+fn others(pods: u32, first: &PodRef) -> String {
+    match pods {
+        0 | 1 => format!("pod {first}"),
+        _ => format!("pod {first} and {} more", pods - 1),
+    }
+}
+
+/// Returns at most three names, and how many more.
+fn first_names(names: &[String]) -> String {
+    const SHOWN_MAX: usize = 3;
+    let shown = names.iter().take(SHOWN_MAX).cloned().collect::<Vec<_>>().join(", ");
+    match names.len().saturating_sub(SHOWN_MAX) {
+        0 => shown,
+        more => format!("{shown} and {more} more"),
+    }
+}

@@ -1,0 +1,185 @@
+//! What a node's annotations say: the state of each package, and the visit in progress.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::{InterruptKind, PackageId, Stage, State};
+
+/// Layout of [`Record`] that this code writes.
+pub const RECORD_VERSION: u32 = 1;
+
+/// Entries of one rollout on one node, the annotation `nodeState_<cr>`.
+pub type Entries = BTreeMap<PackageId, Entry>;
+
+/// The state of one package version on one node: upstream's shape and ours beside it.
+///
+/// Fields of newer writers are kept as they are.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Entry {
+    /// Package name, as in the key.
+    pub name: String,
+    /// Package version, as in the key.
+    pub version: String,
+    /// Image repository without tag.
+    #[serde(default)]
+    pub image: String,
+    /// Image digest where the package named one.
+    #[serde(default, rename = "containerSHA", skip_serializing_if = "Option::is_none")]
+    pub container_sha: Option<String>,
+    /// The stage reached.
+    pub stage: Stage,
+    /// How far that stage is.
+    pub state: State,
+    /// Failed attempts of this stage.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub restarts: Option<i32>,
+    /// The snapshot that was, or is being, put on the node. `None`: written by upstream.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub snapshot: Option<String>,
+    /// When stage and state became what they are.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub since: Option<Timestamp>,
+    /// What others wrote beside it.
+    #[serde(flatten)]
+    pub other: BTreeMap<String, Value>,
+}
+
+impl Entry {
+    /// Returns the `name|version` this entry is kept under.
+    pub fn id(&self) -> PackageId {
+        PackageId { name: self.name.clone(), version: self.version.clone() }
+    }
+
+    /// Returns whether the entry is at `stage` in `state`.
+    pub fn is(&self, stage: Stage, state: State) -> bool {
+        self.stage == stage && self.state == state
+    }
+}
+
+/// How far a visit has come: named for what has been reached.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Phase {
+    /// Membership is recorded; cordoned where an interrupt is due.
+    Picked,
+    /// The merged interrupt is recorded as begun.
+    Interrupting,
+    /// The interrupt is proven; post-interrupt runs, or more packages do.
+    Interrupted,
+    /// The node was let go; `outcome` says how it ended.
+    Released,
+}
+
+impl Phase {
+    /// Returns the word used in the record.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Picked => "picked",
+            Self::Interrupting => "interrupting",
+            Self::Interrupted => "interrupted",
+            Self::Released => "released",
+        }
+    }
+}
+
+impl fmt::Display for Phase {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// How a visit ended, for the verdict on its batch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Outcome {
+    /// Every package is complete.
+    Complete,
+    /// A stage failed for good; the node stays held if it was, until a new target or a retry.
+    Erroring,
+    /// The node was let go for a reason that is no failure (no longer selected, given up).
+    Released,
+}
+
+/// The one interrupt of a visit, merged over its packages.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct InterruptRecord {
+    /// What restarts.
+    pub kind: InterruptKind,
+    /// Services that restart, for a service interrupt.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub services: Vec<String>,
+    /// The package whose entry carries the interrupt; the others are skipped until it is done.
+    pub package: PackageId,
+    /// When it was recorded as begun.
+    pub since: Timestamp,
+}
+
+/// Everything about one rollout's visit to one node: the annotation `rollout_<cr>`.
+///
+/// Stale, and to be treated as absent, when `cr_uid` or `node_uid` differs from the live objects.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Record {
+    /// Layout of this record, [`RECORD_VERSION`].
+    pub v: u32,
+    /// UID of the NodeWright.
+    pub cr_uid: String,
+    /// UID of the Node.
+    pub node_uid: String,
+    /// `status.nodeInfo.machineID` when the visit began.
+    pub machine_id: String,
+    /// What the visit moves the node to, see [`super::Rollout::target`].
+    pub target: String,
+    /// `metadata.generation` at the pick: part of names and paths on the host, frozen.
+    pub generation: i64,
+    /// The visit: greater than any before it on this node, also after the record was lost.
+    pub visit: u64,
+    /// The compartment the node was picked in.
+    pub compartment: String,
+    /// The batch it belongs to.
+    pub batch: u32,
+    /// `SKYHOOK_NODE_ORDER`: unique within a rollout, never changed.
+    pub order: u32,
+    /// When it was picked.
+    pub picked: Timestamp,
+    /// How far the visit has come.
+    pub phase: Phase,
+    /// We cordoned the node, or took over a cordon, for this visit.
+    #[serde(default)]
+    pub held: bool,
+    /// The node was unschedulable before we took it, so it stays so.
+    #[serde(default)]
+    pub prior_unschedulable: bool,
+    /// Boot ID before the interrupt; a changed one, and only that, proves a reboot.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub boot_before: Option<String>,
+    /// Boot ID when the reboot was proven.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub boot_last: Option<String>,
+    /// The interrupt under way or done in this visit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub interrupt: Option<InterruptRecord>,
+    /// Attempts that failed, by package name, or `interrupt`.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub attempts: BTreeMap<String, u32>,
+    /// How the visit ended; stays until the next rollout, so that a verdict is a count.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub outcome: Option<Outcome>,
+    /// Why the node is where it is, as a word, where that is a failure.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// The same for people, at most 1 KiB.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub message: Option<String>,
+}
+
+impl Record {
+    /// Returns whether the visit is still going on.
+    pub fn is_open(&self) -> bool {
+        self.outcome.is_none()
+    }
+}
