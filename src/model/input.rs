@@ -36,6 +36,15 @@ pub struct Snapshot {
     pub package: Package,
 }
 
+/// An eviction that the API server refused, remembered so that it is not asked every second.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Refusal {
+    /// When it was refused.
+    pub at: Timestamp,
+    /// What the API server said: which budget.
+    pub message: String,
+}
+
 /// Everything that was seen in one look.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Observed {
@@ -47,6 +56,8 @@ pub struct Observed {
     pub executors: BTreeMap<String, Executor>,
     /// Pods of others by node, then by `namespace/name`.
     pub pods: BTreeMap<String, BTreeMap<String, Pod>>,
+    /// Evictions refused by a disruption budget, by UID of the pod.
+    pub refusals: BTreeMap<String, Refusal>,
     /// Snapshots by name.
     pub snapshots: BTreeMap<String, Snapshot>,
 }

@@ -30,7 +30,7 @@ pub use desired::{Desired, DrainConfig, Policy, Rollout, Sequencing};
 pub use digest::{digest_hex, short_hash};
 pub use executor::{Executor, ExecutorPhase, Failure, Group, VisitRef, Waiting};
 pub use finding::{Finding, ObjectRef, Severity};
-pub use input::{Floor, Input, Observed, Opening, Plan, Resource, Snapshot};
+pub use input::{Floor, Input, Observed, Opening, Plan, Refusal, Resource, Snapshot};
 pub use memory::{
     BatchState, CompartmentStatus, Condition, Memory, OpenBatch, Status, StatusWord, Timings,
 };

@@ -50,6 +50,8 @@ pub struct NodeRollout {
     pub record: Option<Record>,
     /// `rollout_<cr>` as it stands, tested by every progress patch.
     pub record_text: Option<String>,
+    /// `drainStart_<cr>`: when a drain with a time limit began.
+    pub drain_start: Option<Timestamp>,
     /// `status_<cr>`.
     pub status: Option<StatusWord>,
     /// Why an annotation could not be read: it is then left alone and the node blocked.

@@ -1,6 +1,6 @@
 //! Packages: what is put on a host, and what must be restarted for it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::time::Duration;
 
@@ -167,6 +167,24 @@ pub struct Package {
     pub uninstall: Uninstall,
 }
 
+impl Interrupt {
+    /// Merges interrupts into the one that does for all: the strongest kind, and where that is
+    /// `service`, the services of all of them (upstream contract B.5).
+    pub fn merge<'a>(interrupts: impl IntoIterator<Item = &'a Self>) -> Option<Self> {
+        let all: Vec<&Self> = interrupts.into_iter().collect();
+        let kind = all.iter().map(|interrupt| interrupt.kind).min()?;
+        let mut services = Vec::new();
+        if kind == InterruptKind::Service {
+            for interrupt in all.iter().filter(|interrupt| interrupt.kind == kind) {
+                services.extend(interrupt.services.iter().cloned());
+            }
+            services.sort();
+            services.dedup();
+        }
+        Some(Self { kind, services })
+    }
+}
+
 impl Package {
     /// Returns `name|version`.
     pub fn id(&self) -> PackageId {
@@ -178,6 +196,27 @@ impl Package {
     pub fn snapshot_name(&self, rollout: &str) -> String {
         let digest = digest_hex(&(rollout, self));
         format!("nw-{}", &digest[..16])
+    }
+
+    /// Returns the keys of the config map that differ between `before` and this package:
+    /// added, changed and deleted ones.
+    pub fn changed_keys(&self, before: &Self) -> BTreeSet<String> {
+        let keys = self.config_map.keys().chain(before.config_map.keys());
+        keys.filter(|key| self.config_map.get(*key) != before.config_map.get(*key))
+            .cloned()
+            .collect()
+    }
+
+    /// Returns the interrupt that a change of these config keys needs, merged over every
+    /// `configInterrupts` pattern that matches one of them (upstream contract B.3).
+    pub fn interrupt_for(&self, changed: &BTreeSet<String>) -> Option<Interrupt> {
+        let matching = self.config_interrupts.iter().filter(|(pattern, _)| {
+            changed.iter().any(|key| {
+                *pattern == key
+                    || glob::Pattern::new(pattern).is_ok_and(|pattern| pattern.matches(key))
+            })
+        });
+        Interrupt::merge(matching.map(|(_, interrupt)| interrupt))
     }
 
     /// Returns the image reference that the executor pulls (upstream contract A.3).

@@ -36,6 +36,8 @@ pub enum Reason {
     DrainRefused { pod: PodRef, why: String },
     /// A protected pod runs.
     ProtectedPod { pods: u32, first: PodRef, owner: Option<String>, since: Timestamp },
+    /// A disruption budget does not let a pod go.
+    DisruptionBudget { pods: u32, pod: PodRef, why: String },
     /// The cordon is written but not yet read back.
     CordonNotSeen,
     /// The interrupt was issued.
@@ -78,6 +80,8 @@ pub enum Reason {
     PolicyMissing { policy: String },
     /// Policies are not paced by this version.
     PolicyUnsupported { policy: String },
+    /// Uninstalling is not done by this version.
+    UninstallUnsupported { package: String },
     /// Packages wait for others that cannot complete.
     DependencyMissing { package: String, on: String },
     /// The node is not ready and not ours.
@@ -157,6 +161,7 @@ impl Reason {
             Self::DrainTimedOut { .. } => "DrainTimedOut",
             Self::DrainRefused { .. } => "DrainRefused",
             Self::ProtectedPod { .. } => "ProtectedPod",
+            Self::DisruptionBudget { .. } => "DisruptionBudget",
             Self::CordonNotSeen => "CordonNotSeen",
             Self::Interrupting { .. } => "Interrupting",
             Self::Rebooting { .. } => "Rebooting",
@@ -178,6 +183,7 @@ impl Reason {
             Self::InvalidResource { .. } => "InvalidResource",
             Self::PolicyMissing { .. } => "PolicyMissing",
             Self::PolicyUnsupported { .. } => "PolicyUnsupported",
+            Self::UninstallUnsupported { .. } => "UninstallUnsupported",
             Self::DependencyMissing { .. } => "DependencyMissing",
             Self::NodeNotReady { .. } => "NodeNotReady",
             Self::NodeDeleting => "NodeDeleting",
@@ -224,6 +230,9 @@ impl fmt::Display for Reason {
                 )?;
                 owner.as_ref().map_or(Ok(()), |owner| write!(f, " ({owner})"))
             }
+            Self::DisruptionBudget { pods, pod, why } => {
+                write!(f, "a disruption budget holds {}: {why}", others(*pods, pod))
+            }
             Self::CordonNotSeen => f.write_str("cordoned, not yet read back"),
             Self::Interrupting { kind, since } => write!(f, "interrupt {kind} since {since:.0}"),
             Self::Rebooting { since } => {
@@ -268,6 +277,11 @@ impl fmt::Display for Reason {
                 f,
                 "DeploymentPolicy {policy} is not read by this version: use interruptionBudget"
             ),
+            Self::UninstallUnsupported { package } => write!(
+                f,
+                "{package} asks for its uninstall, which this version does not do: \
+                 set uninstall.apply back to false"
+            ),
             Self::DependencyMissing { package, on } => {
                 write!(f, "{package} depends on {on}, which cannot complete here")
             }
@@ -277,10 +291,10 @@ impl fmt::Display for Reason {
             Self::NodeNotReady { since: None } => f.write_str("the node is not ready"),
             Self::NodeDeleting => f.write_str("the node is being deleted"),
             Self::Uncordoned { manager: Some(manager) } => {
-                write!(f, "uncordoned by {manager} while we hold it: nothing starts here")
+                write!(f, "uncordoned by {manager} while we hold it: cordon it again to go on")
             }
             Self::Uncordoned { manager: None } => {
-                f.write_str("uncordoned by somebody while we hold it: nothing starts here")
+                f.write_str("uncordoned while we hold it: cordon it again to go on")
             }
             Self::Ignored => f.write_str("ignored by label"),
             Self::TaintNotTolerated { taint } => write!(

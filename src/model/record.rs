@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::{InterruptKind, PackageId, Stage, State};
+use super::{Interrupt, InterruptKind, PackageId, Stage, State};
 
 /// Layout of [`Record`] that this code writes.
 pub const RECORD_VERSION: u32 = 1;
@@ -163,7 +163,11 @@ pub struct Record {
     /// The interrupt under way or done in this visit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub interrupt: Option<InterruptRecord>,
-    /// Attempts that failed, by package name, or `interrupt`.
+    /// Interrupts that this visit owes, by package name, until they are done. Decided when the
+    /// package's work begins, because the old configuration is gone afterwards.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub interrupts_due: BTreeMap<String, Interrupt>,
+    /// The last attempt whose end was recorded, by package name, or `interrupt`.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub attempts: BTreeMap<String, u32>,
     /// How the visit ended; stays until the next rollout, so that a verdict is a count.
