@@ -87,6 +87,8 @@ pub struct Node {
     pub machine_id: String,
     /// The object is being deleted.
     pub deleting: bool,
+    /// The label `P/ignore` is `"true"`.
+    pub ignored: bool,
     /// Cordon marks, ours and of other rollouts.
     pub cordons: Vec<CordonMark>,
     /// What each rollout's annotations say, by name of the rollout.

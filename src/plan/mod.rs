@@ -1,1 +1,96 @@
 //! The decision: a pure function from what is wanted and what is seen to what to do next.
+//!
+//! In: an [`Input`], time included. Out: a [`Plan`]: actions with preconditions, a verdict with a
+//! reason for every node, the status to show, and when to look again. Level-triggered: every call
+//! starts from the world as it is, so a crash between any two writes is nothing special.
+//! Never here: the clock, randomness, the environment, logging, async.
+//!
+//! One file per question: what is due (`due`), who may be picked (`select`), how many (`batch`),
+//! what happens on a node next (`visit`), what keeps it from happening (`drain`), what to show
+//! (`status`), what is left over (`cleanup`); and a second opinion that knows none of it (`audit`).
+#![warn(clippy::wildcard_enum_match_arm)]
+
+mod audit;
+mod batch;
+mod cleanup;
+mod drain;
+mod due;
+mod limits;
+mod pick;
+mod rollout;
+mod select;
+mod status;
+mod visit;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use jiff::Timestamp;
+
+use crate::model::{Executor, Input, Plan, Rollout, VerdictKind};
+
+use select::Scope;
+
+pub use audit::{Breach, Invariant, audit, freeze};
+
+/// Decides what to do next, and says for every node why not more.
+pub fn plan(input: &Input) -> Plan {
+    let mut plan = Plan::default();
+    let mut done = Done::default();
+    let executors = by_node(input);
+    let mut order: Vec<&Rollout> = input.desired.rollouts.values().collect();
+    order.sort_by_key(|rollout| (rollout.priority, rollout.name.as_str()));
+    for rollout in order {
+        let Some(resource) = input.observed.resources.get(&rollout.name) else { continue };
+        let scope = Scope::new(input, rollout, resource, &executors);
+        rollout::plan_rollout(&scope, &done, &mut plan);
+        done.learn(&rollout.name, &plan);
+    }
+    cleanup::plan_cleanup(input, &mut plan);
+    plan
+}
+
+fn by_node(input: &Input) -> BTreeMap<&str, Vec<&Executor>> {
+    let mut executors: BTreeMap<&str, Vec<&Executor>> = BTreeMap::new();
+    for executor in input.observed.executors.values() {
+        executors.entry(executor.visit.node.as_str()).or_default().push(executor);
+    }
+    executors
+}
+
+/// Where earlier rollouts are complete: the later ones of this tick ask it.
+#[derive(Debug, Default)]
+pub(crate) struct Done {
+    nodes: BTreeMap<String, BTreeSet<String>>,
+    everywhere: BTreeSet<String>,
+}
+
+impl Done {
+    fn learn(&mut self, rollout: &str, plan: &Plan) {
+        let verdicts = plan.verdicts.get(rollout);
+        let complete: BTreeSet<String> = verdicts
+            .into_iter()
+            .flatten()
+            .filter(|(_, verdict)| verdict.kind == VerdictKind::Done)
+            .map(|(node, _)| node.clone())
+            .collect();
+        if verdicts.is_none_or(|verdicts| verdicts.len() == complete.len()) {
+            self.everywhere.insert(rollout.to_owned());
+        }
+        self.nodes.insert(rollout.to_owned(), complete);
+    }
+
+    /// Returns whether `rollout` is complete on `node`.
+    pub(crate) fn on(&self, rollout: &str, node: &str) -> bool {
+        self.nodes.get(rollout).is_some_and(|nodes| nodes.contains(node))
+    }
+
+    /// Returns whether `rollout` is complete on every node it selects.
+    pub(crate) fn everywhere(&self, rollout: &str) -> bool {
+        self.everywhere.contains(rollout)
+    }
+}
+
+/// Makes the plan wake up at `at` at the latest.
+pub(crate) fn wake(plan: &mut Plan, at: Timestamp) {
+    plan.wake_at = Some(plan.wake_at.map_or(at, |earlier| earlier.min(at)));
+}

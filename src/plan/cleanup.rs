@@ -1,0 +1,165 @@
+//! What is left over: pods of visits that are over, snapshots nobody names, nodes whose rollout
+//! has gone.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use jiff::Timestamp;
+
+use super::limits::{CLEAN_UP_EVERY, TOMBSTONE, after};
+use super::rollout::has_other_owner;
+use super::wake;
+use crate::model::{
+    Action, ConfigMapRef, Executor, Input, Node, NodePatch, Outcome, PatchKind, Phase, Plan,
+    Record, StatusWord, VisitRef,
+};
+
+/// Plans the removal of everything that is left over.
+pub(crate) fn plan_cleanup(input: &Input, plan: &mut Plan) {
+    clean_executors(input, plan);
+    clean_snapshots(input, plan);
+    let_go_of_strays(input, plan);
+}
+
+/// Deletes the pods of a visit together, some time after it ended (design §4 rule 6). Those of a
+/// visit that ended erroring stay for their logs, until the node's next visit.
+fn clean_executors(input: &Input, plan: &mut Plan) {
+    let mut visits: BTreeMap<&VisitRef, Vec<&Executor>> = BTreeMap::new();
+    for executor in input.observed.executors.values() {
+        visits.entry(&executor.visit).or_default().push(executor);
+    }
+    let mut over: BTreeMap<&str, Vec<VisitRef>> = BTreeMap::new();
+    for (visit, executors) in visits {
+        if !is_over(input, visit) {
+            continue;
+        }
+        let Some(due) = clean_up_due(&executors) else { continue };
+        if due <= input.now {
+            over.entry(&visit.rollout).or_default().push(visit.clone());
+        } else {
+            wake(plan, due);
+        }
+    }
+    for (rollout, visits) in over {
+        plan.actions.push(Action::DeleteExecutors { rollout: rollout.to_owned(), visits });
+    }
+}
+
+/// Returns whether nothing will ever ask for the pods of this visit again.
+fn is_over(input: &Input, visit: &VisitRef) -> bool {
+    let node = input.observed.nodes.get(&visit.node).filter(|node| node.uid == visit.node_uid);
+    let Some(record) = node
+        .and_then(|node| node.rollouts.get(&visit.rollout))
+        .and_then(|state| state.record.as_ref())
+    else {
+        return true;
+    };
+    match record.visit.cmp(&visit.visit) {
+        std::cmp::Ordering::Greater => true,
+        std::cmp::Ordering::Equal => {
+            matches!(record.outcome, Some(Outcome::Complete | Outcome::Released))
+        }
+        // A visit the record does not know yet: somebody put back an older record.
+        std::cmp::Ordering::Less => false,
+    }
+}
+
+/// Returns when the pods of a visit that is over go: `None` while they still do something or are
+/// already going.
+fn clean_up_due(executors: &[&Executor]) -> Option<Timestamp> {
+    if executors.iter().any(|executor| executor.is_active())
+        || executors.iter().all(|executor| executor.terminating)
+    {
+        return None;
+    }
+    let ended = executors.iter().map(|executor| executor.finished.unwrap_or(executor.created));
+    let due = after(ended.max()?, TOMBSTONE);
+    let every = i64::try_from(CLEAN_UP_EVERY.as_secs()).unwrap_or(1);
+    let rounded = (due.as_second() + every - 1) / every * every;
+    Timestamp::from_second(rounded).ok()
+}
+
+/// Deletes snapshots that no node, no executor and no wanted package names.
+fn clean_snapshots(input: &Input, plan: &mut Plan) {
+    let mut named: BTreeSet<String> = BTreeSet::new();
+    for rollout in input.desired.rollouts.values() {
+        let wanted = rollout.packages.values();
+        named.extend(wanted.map(|package| package.snapshot_name(&rollout.name)));
+    }
+    for node in input.observed.nodes.values() {
+        for state in node.rollouts.values() {
+            if state.malformed.is_some() {
+                return; // What it names is not known, so nothing is safe to delete.
+            }
+            named.extend(state.entries.values().filter_map(|entry| entry.snapshot.clone()));
+        }
+    }
+    named.extend(input.observed.executors.values().map(|executor| executor.snapshot.clone()));
+    for (name, snapshot) in &input.observed.snapshots {
+        let readable = !input.desired.invalid.contains_key(&snapshot.rollout);
+        if readable && !named.contains(name) {
+            plan.actions.push(Action::DeleteSnapshot(ConfigMapRef {
+                rollout: snapshot.rollout.clone(),
+                name: name.clone(),
+                uid: snapshot.uid.clone(),
+            }));
+        }
+    }
+}
+
+/// Lets go of nodes that a rollout holds but no longer selects, or whose resource is gone: our
+/// cordon never outlives its reason.
+fn let_go_of_strays(input: &Input, plan: &mut Plan) {
+    for node in input.observed.nodes.values() {
+        for (name, state) in &node.rollouts {
+            let Some(record) = &state.record else { continue };
+            let holds = record.is_open() || (record.held && node.is_cordoned_by(name));
+            if state.malformed.is_some() || !holds || !is_stray(input, node, name, record) {
+                continue;
+            }
+            let busy = input.observed.executors.values().any(|executor| {
+                executor.is_active()
+                    && executor.visit.node == node.name
+                    && executor.visit.rollout == *name
+            });
+            if !busy && node.ready {
+                plan.actions.push(release(node, name, record));
+            }
+        }
+    }
+}
+
+fn is_stray(input: &Input, node: &Node, rollout: &str, record: &Record) -> bool {
+    if input.desired.invalid.contains_key(rollout) {
+        return false;
+    }
+    match (input.desired.rollouts.get(rollout), input.observed.resources.get(rollout)) {
+        (Some(wanted), Some(resource)) => {
+            !wanted.selects(&node.labels)
+                || resource.uid != record.cr_uid
+                || node.uid != record.node_uid
+        }
+        (Some(_), None) | (None, _) => true,
+    }
+}
+
+fn release(node: &Node, rollout: &str, record: &Record) -> Action {
+    let others = has_other_owner(node, rollout);
+    let ours = node.is_cordoned_by(rollout);
+    let mut record = record.clone();
+    record.outcome = Some(Outcome::Released);
+    record.phase = Phase::Released;
+    record.held = false;
+    let free = ours && !others && !record.prior_unschedulable && node.unschedulable;
+    Action::PatchNode(NodePatch {
+        node: node.name.clone(),
+        node_uid: node.uid.clone(),
+        rollout: rollout.to_owned(),
+        kind: PatchKind::Release { resource_version: node.resource_version.clone() },
+        entries: None,
+        record: Some(record),
+        status: Some(StatusWord::Unknown),
+        cordon_mark: ours.then_some(false),
+        drain_start: None,
+        unschedulable: free.then_some(false),
+    })
+}

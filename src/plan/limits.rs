@@ -1,0 +1,56 @@
+//! Every bound of the planner, with the reason for it.
+
+use std::time::Duration;
+
+use jiff::{SignedDuration, Timestamp};
+
+/// Attempts at a stage before the node counts as erroring: upstream's back-off limit of 3 and the
+/// first try (upstream contract B.16).
+pub(crate) const ATTEMPTS_MAX: i32 = 4;
+
+/// Wait before the second attempt; doubles with each one after it. Long enough for a package
+/// mirror's hiccup, short enough for a person who watches.
+const BACK_OFF_FIRST: Duration = Duration::from_secs(10);
+
+/// Longest wait between attempts, so that a repaired mirror is noticed in a coffee's time.
+const BACK_OFF_MAX: Duration = Duration::from_mins(5);
+
+/// Wait before an eviction that a budget refused is asked again: the budget's own controller
+/// needs a moment, and the API server should not be asked every second by every node.
+pub(crate) const EVICTION_RETRY: Duration = Duration::from_secs(10);
+
+/// Longest time for a node to come back from a reboot. Large GPU hosts take 10 to 20 minutes for
+/// memory training and firmware; an hour is past every one we know.
+pub(crate) const REBOOT_DEADLINE: Duration = Duration::from_hours(1);
+
+/// How long the pods of a visit stay after it, so that a late create of the same name fails.
+pub(crate) const TOMBSTONE: Duration = Duration::from_mins(1);
+
+/// Clean-up happens on multiples of this, so that the visits of a batch share one request.
+pub(crate) const CLEAN_UP_EVERY: Duration = Duration::from_secs(30);
+
+/// Longest text in a record: annotations are read with every node, so they stay small.
+pub(crate) const MESSAGE_BYTES_MAX: usize = 1024;
+
+/// Returns `at` plus `duration`, at the end of time at the latest.
+pub(crate) fn after(at: Timestamp, duration: Duration) -> Timestamp {
+    SignedDuration::try_from(duration)
+        .ok()
+        .and_then(|duration| at.checked_add(duration).ok())
+        .unwrap_or(Timestamp::MAX)
+}
+
+/// Returns the wait after `failures` failed attempts: 10 s, 20 s, 40 s, … at most 5 min.
+pub(crate) fn back_off(failures: i32) -> Duration {
+    let doublings = u32::try_from(failures.saturating_sub(1)).unwrap_or(0).min(16);
+    BACK_OFF_FIRST.saturating_mul(1 << doublings).min(BACK_OFF_MAX)
+}
+
+/// Cuts `text` at a character boundary so that it has at most `bytes_max` bytes.
+pub(crate) fn cut(text: &str, bytes_max: usize) -> String {
+    let mut end = text.len().min(bytes_max);
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    text[..end].to_owned()
+}

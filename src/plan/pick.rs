@@ -1,0 +1,96 @@
+//! The pick: membership, the first entries in progress, and the cordon, in one patch.
+
+use std::collections::BTreeMap;
+
+use super::select::Scope;
+use super::visit::{Draft, begin_ready, hold};
+use crate::model::{
+    Action, DEFAULT_COMPARTMENT, Node, NodeMetadata, NodePatch, OpenBatch, PatchKind, Phase,
+    RECORD_VERSION, Record, StatusWord,
+};
+
+/// Returns the actions that take `node` into the open batch: the metadata its scripts read, then
+/// the one patch with resourceVersion (design §4 rule 2).
+pub(crate) fn pick<'a>(
+    scope: &Scope<'a>,
+    node: &'a Node,
+    batch: &OpenBatch,
+    order: u32,
+) -> Vec<Action> {
+    let before = scope.record(node);
+    let mut draft = Draft {
+        entries: scope.entries(node).clone(),
+        record: new_record(scope, node, before, batch, order),
+        because: None,
+        drain_start: None,
+    };
+    begin_ready(scope, node, &scope.needs(node), &mut draft);
+    hold_for_later_interrupts(scope, node, &mut draft);
+    let record = draft.record;
+    let metadata = NodeMetadata {
+        node: node.name.clone(),
+        node_uid: node.uid.clone(),
+        rollout: scope.rollout.name.clone(),
+        rollout_uid: scope.resource.uid.clone(),
+        packages: scope.rollout.packages.clone(),
+    };
+    let patch = NodePatch {
+        node: node.name.clone(),
+        node_uid: node.uid.clone(),
+        rollout: scope.rollout.name.clone(),
+        kind: PatchKind::Pick { resource_version: node.resource_version.clone() },
+        entries: Some(draft.entries),
+        status: Some(StatusWord::InProgress),
+        cordon_mark: (record.held && !record.prior_unschedulable).then_some(true),
+        drain_start: None,
+        unschedulable: (record.held && !node.unschedulable).then_some(true),
+        record: Some(record),
+    };
+    vec![Action::WriteNodeMetadata(metadata), Action::PatchNode(patch)]
+}
+
+/// A node is held from the start when any package of the visit interrupts, also one whose turn
+/// comes only after another: cordoning in the middle would drain under running work.
+fn hold_for_later_interrupts<'a>(scope: &Scope<'a>, node: &'a Node, draft: &mut Draft) {
+    let interrupts = scope.needs(node).values().any(|need| need.interrupt.is_some());
+    if interrupts {
+        hold(scope, node, &mut draft.record);
+    }
+}
+
+fn new_record(
+    scope: &Scope<'_>,
+    node: &Node,
+    before: Option<&Record>,
+    batch: &OpenBatch,
+    order: u32,
+) -> Record {
+    let now = scope.input.now;
+    // The visit is also unique when the record was lost: it grows with the clock.
+    let clock = u64::try_from(now.as_second()).unwrap_or(0);
+    let visit = before.map_or(0, |before| before.visit + 1).max(clock);
+    Record {
+        v: RECORD_VERSION,
+        cr_uid: scope.resource.uid.clone(),
+        node_uid: node.uid.clone(),
+        machine_id: node.machine_id.clone(),
+        target: scope.target.clone(),
+        generation: scope.resource.generation,
+        visit,
+        compartment: DEFAULT_COMPARTMENT.to_owned(),
+        batch: batch.number,
+        order,
+        picked: now,
+        phase: Phase::Picked,
+        held: false,
+        prior_unschedulable: false,
+        boot_before: None,
+        boot_last: before.and_then(|before| before.boot_last.clone()),
+        interrupts_due: BTreeMap::new(),
+        interrupt: None,
+        attempts: BTreeMap::new(),
+        outcome: None,
+        reason: None,
+        message: None,
+    }
+}

@@ -1,0 +1,119 @@
+//! One rollout: visits under way are driven on, then new ones are begun as the batch allows.
+
+use std::collections::BTreeMap;
+
+use super::select::{Scope, node_block, pick_block, rollout_hold};
+use super::{Done, batch, due, status, visit};
+use crate::model::{
+    Action, CordonMark, Node, Plan, Reason, SnapshotSpec, StatusWrite, Urgency, Verdict,
+};
+
+/// Plans one rollout into `plan`.
+pub(crate) fn plan_rollout<'a>(scope: &'a Scope<'a>, done: &Done, plan: &mut Plan) {
+    let mut verdicts = BTreeMap::new();
+    let mut candidates: Vec<&'a Node> = Vec::new();
+    let mut working = false;
+    let hold = rollout_hold(scope);
+    for &node in &scope.nodes {
+        let verdict = match scope.open_record(node) {
+            Some(record) => {
+                working = true;
+                Some(visit::drive(scope, node, record, plan))
+            }
+            None => standing(scope, node, hold.as_ref(), done),
+        };
+        match verdict {
+            Some(verdict) => {
+                verdicts.insert(node.name.clone(), verdict);
+            }
+            None => candidates.push(node),
+        }
+    }
+    if working || !candidates.is_empty() {
+        create_snapshots(scope, plan);
+    }
+    let memory = batch::advance(scope, &candidates, &mut verdicts, plan);
+    write_status(scope, &verdicts, memory, plan);
+    plan.verdicts.insert(scope.rollout.name.clone(), verdicts);
+}
+
+/// Returns why a node without a visit is not picked; `None` makes it a candidate.
+fn standing<'a>(
+    scope: &Scope<'a>,
+    node: &'a Node,
+    hold: Option<&Verdict>,
+    done: &Done,
+) -> Option<Verdict> {
+    let malformed = scope.rollout_state(node).and_then(|state| state.malformed.clone());
+    if let Some(why) = malformed {
+        return Some(Verdict::blocked(Reason::MalformedState { why }));
+    }
+    let needs = scope.needs(node);
+    let Some(first) = needs.keys().next() else { return Some(Verdict::done()) };
+    if let Some(verdict) =
+        node_block(scope, node).or_else(|| pick_block(scope, node, done)).or_else(|| hold.cloned())
+    {
+        return Some(verdict);
+    }
+    due::ready(scope.rollout, &needs, scope.entries(node)).is_empty().then(|| {
+        let package = first.clone();
+        let parents = scope.rollout.packages.get(first).map(|package| &package.depends_on);
+        let on = parents.and_then(|parents| parents.keys().next()).cloned().unwrap_or_default();
+        Verdict::blocked(Reason::DependencyMissing { package, on })
+    })
+}
+
+/// Makes the snapshots that picks and visits will name, before anything names them.
+fn create_snapshots(scope: &Scope<'_>, plan: &mut Plan) {
+    for package in scope.rollout.packages.values() {
+        let name = package.snapshot_name(&scope.rollout.name);
+        if !package.uninstall.apply && !scope.input.observed.snapshots.contains_key(&name) {
+            plan.actions.push(Action::CreateSnapshot(SnapshotSpec {
+                rollout: scope.rollout.name.clone(),
+                rollout_uid: scope.resource.uid.clone(),
+                package: package.clone(),
+            }));
+        }
+    }
+}
+
+fn write_status(
+    scope: &Scope<'_>,
+    verdicts: &BTreeMap<String, Verdict>,
+    memory: crate::model::Memory,
+    plan: &mut Plan,
+) {
+    let status = status::status(scope, verdicts, memory);
+    if scope.resource.status.as_ref() != Some(&status) {
+        let before = scope.resource.status.as_ref();
+        let remembered = |compartment: &crate::model::CompartmentStatus| {
+            (compartment.batch_state.clone(), compartment.open_batch.clone())
+        };
+        let same_batches = before.is_some_and(|before| {
+            before.memory.target == status.memory.target
+                && before.memory.timings == status.memory.timings
+                && before.memory.order_next == status.memory.order_next
+                && before.memory.compartments.values().map(remembered).eq(status
+                    .memory
+                    .compartments
+                    .values()
+                    .map(remembered))
+        });
+        let same_word = before.is_some_and(|before| before.word == status.word);
+        plan.actions.push(Action::WriteStatus(StatusWrite {
+            rollout: scope.rollout.name.clone(),
+            resource_version: scope.resource.resource_version.clone(),
+            status: status.clone(),
+            urgency: if same_batches && same_word { Urgency::Routine } else { Urgency::Urgent },
+        }));
+    }
+    plan.statuses.insert(scope.rollout.name.clone(), status);
+}
+
+/// Returns whether somebody else's mark keeps the node cordoned (upstream contract B.7).
+pub(crate) fn has_other_owner(node: &Node, rollout: &str) -> bool {
+    node.cordons.iter().any(|mark| match mark {
+        CordonMark::Rollout(name) => name != rollout,
+        CordonMark::RuntimeRequired => true,
+    })
+}

@@ -1,0 +1,214 @@
+//! Which nodes a rollout is about, and what keeps a node from being picked.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::api::core::v1::Toleration;
+
+use super::Done;
+use super::due::{self, Need};
+use crate::model::{
+    Budget, Entries, Executor, Input, Node, NodeRollout, Opening, Outcome, Reason, Record,
+    Resource, Rollout, Sequencing, State, Taint, Verdict,
+};
+
+/// Taint of a cordon; executors and the selection tolerate it (upstream contract B.8).
+const UNSCHEDULABLE_TAINT: &str = "node.kubernetes.io/unschedulable";
+
+/// One rollout with everything the questions about it need.
+pub(crate) struct Scope<'a> {
+    pub input: &'a Input,
+    pub rollout: &'a Rollout,
+    pub resource: &'a Resource,
+    pub target: String,
+    /// Selected nodes, oldest first.
+    pub nodes: Vec<&'a Node>,
+    /// Executors of all rollouts, by node.
+    pub executors: &'a BTreeMap<&'a str, Vec<&'a Executor>>,
+}
+
+impl<'a> Scope<'a> {
+    pub(crate) fn new(
+        input: &'a Input,
+        rollout: &'a Rollout,
+        resource: &'a Resource,
+        executors: &'a BTreeMap<&'a str, Vec<&'a Executor>>,
+    ) -> Self {
+        let selected = input.observed.nodes.values().filter(|node| rollout.selects(&node.labels));
+        let mut nodes: Vec<&Node> = selected.collect();
+        nodes.sort_by_key(|node| (node.created, node.name.as_str()));
+        Self { input, rollout, resource, target: rollout.target(), nodes, executors }
+    }
+
+    pub(crate) fn rollout_state(&self, node: &'a Node) -> Option<&'a NodeRollout> {
+        node.rollouts.get(&self.rollout.name)
+    }
+
+    pub(crate) fn record(&self, node: &'a Node) -> Option<&'a Record> {
+        node.record(&self.rollout.name, &self.resource.uid)
+    }
+
+    pub(crate) fn open_record(&self, node: &'a Node) -> Option<&'a Record> {
+        self.record(node).filter(|record| record.is_open())
+    }
+
+    pub(crate) fn entries(&self, node: &'a Node) -> &'a Entries {
+        node.entries(&self.rollout.name)
+    }
+
+    pub(crate) fn needs(&self, node: &'a Node) -> BTreeMap<String, Need> {
+        let snapshots = &self.input.observed.snapshots;
+        due::needs(self.rollout, self.entries(node), self.record(node), snapshots)
+    }
+
+    /// Returns whether somebody else cordoned the node: then it stays so when we let it go.
+    ///
+    /// Our own mark says that the cordon is ours, also after a visit that ended erroring.
+    pub(crate) fn is_foreign_cordon(&self, node: &Node) -> bool {
+        node.unschedulable && !node.is_cordoned_by(&self.rollout.name)
+    }
+
+    /// Returns whether the node counts against the ceiling (design §7).
+    pub(crate) fn is_disturbed(&self, node: &Node) -> bool {
+        node.unschedulable || !node.ready || working_rollout(self.input, node).is_some()
+    }
+
+    /// Returns how many nodes may be disturbed at once.
+    pub(crate) fn ceiling(&self) -> u32 {
+        let nodes = u32::try_from(self.nodes.len()).unwrap_or(u32::MAX);
+        let floor = Budget::Percent(self.input.floor.max_disturbed_percent);
+        self.rollout.budget.unwrap_or(floor).ceiling(nodes)
+    }
+}
+
+/// Returns the rollout that is at work on the node, if its resource still exists.
+pub(crate) fn working_rollout<'a>(input: &Input, node: &'a Node) -> Option<&'a str> {
+    node.rollouts.keys().map(String::as_str).find(|name| {
+        let resource = input.observed.resources.get(*name);
+        resource.and_then(|resource| node.record(name, &resource.uid)).is_some_and(Record::is_open)
+    })
+}
+
+/// Returns why nothing new may begin for the rollout at all.
+pub(crate) fn rollout_hold(scope: &Scope<'_>) -> Option<Verdict> {
+    let Scope { input, rollout, resource, .. } = scope;
+    if resource.deleting {
+        return Some(Verdict::wait(Reason::Deleting));
+    }
+    if resource.disabled {
+        return Some(Verdict::blocked(Reason::Disabled));
+    }
+    if resource.paused {
+        return Some(Verdict::blocked(Reason::Paused));
+    }
+    if let Some(policy) = &rollout.policy {
+        let policy = policy.clone();
+        return Some(Verdict::blocked(if input.desired.policies.contains_key(&policy) {
+            Reason::PolicyUnsupported { policy }
+        } else {
+            Reason::PolicyMissing { policy }
+        }));
+    }
+    if rollout.budget.is_some_and(Budget::is_zero) {
+        return Some(Verdict::blocked(Reason::BudgetZero));
+    }
+    match input.opening.get(&rollout.name) {
+        Some(Opening::Held(reason)) => Some(Verdict::wait(reason.clone())),
+        Some(Opening::Allowed) | None => None,
+    }
+}
+
+/// Returns what is wrong with the node itself, also while it is being visited.
+pub(crate) fn node_block(scope: &Scope<'_>, node: &Node) -> Option<Verdict> {
+    let state = node.rollouts.get(&scope.rollout.name);
+    if let Some(why) = state.and_then(|state| state.malformed.clone()) {
+        return Some(Verdict::blocked(Reason::MalformedState { why }));
+    }
+    if node.deleting {
+        return Some(Verdict::wait(Reason::NodeDeleting));
+    }
+    if node.ignored {
+        return Some(Verdict::blocked(Reason::Ignored));
+    }
+    if !node.ready {
+        return Some(Verdict::wait(Reason::NodeNotReady { since: node.ready_since }));
+    }
+    let taint = node.taints.iter().find(|taint| !is_tolerated(taint, &scope.rollout.tolerations));
+    taint.map(|taint| {
+        let taint = format!("{}={}:{:?}", taint.key, taint.value, taint.effect);
+        Verdict::blocked(Reason::TaintNotTolerated { taint })
+    })
+}
+
+/// Returns why a node that needs work may not be picked now, batches and budget aside.
+pub(crate) fn pick_block<'a>(scope: &Scope<'a>, node: &'a Node, done: &Done) -> Option<Verdict> {
+    let uninstalling =
+        scope.rollout.packages.values().find(|package| {
+            package.uninstall.apply && scope.entries(node).contains_key(&package.id())
+        });
+    if let Some(package) = uninstalling {
+        let package = package.name.clone();
+        return Some(Verdict::blocked(Reason::UninstallUnsupported { package }));
+    }
+    if let Some(verdict) = failed_here(scope, node) {
+        return Some(verdict);
+    }
+    if let Some(rollout) = unfinished_predecessor(scope, node, done) {
+        return Some(Verdict::wait(Reason::Predecessor { rollout }));
+    }
+    working_rollout(scope.input, node)
+        .map(|rollout| Verdict::wait(Reason::OtherRollout { rollout: rollout.to_owned() }))
+}
+
+/// Returns the failure that ended this node's visit to the present target: it is not repeated
+/// until the target changes.
+fn failed_here<'a>(scope: &Scope<'a>, node: &'a Node) -> Option<Verdict> {
+    let record = scope.record(node)?;
+    if record.outcome != Some(Outcome::Erroring) || record.target != scope.target {
+        return None;
+    }
+    let why = record.message.clone().unwrap_or_else(|| "no message was recorded".to_owned());
+    let entries = scope.entries(node);
+    let failed = entries.values().find(|entry| entry.state == State::Erroring);
+    Some(Verdict::blocked(match (failed, &record.interrupt) {
+        (Some(entry), _) => Reason::Failed {
+            package: entry.id(),
+            stage: entry.stage,
+            attempts: u32::try_from(entry.restarts.unwrap_or(0)).unwrap_or(0),
+            why,
+        },
+        (None, Some(interrupt)) => Reason::InterruptFailed { kind: interrupt.kind, why },
+        (None, None) => Reason::MalformedState { why },
+    }))
+}
+
+/// Returns the first earlier rollout that must be done here first (upstream contract B.9).
+fn unfinished_predecessor(scope: &Scope<'_>, node: &Node, done: &Done) -> Option<String> {
+    let own = (scope.rollout.priority, scope.rollout.name.as_str());
+    let earlier = scope.input.desired.rollouts.values().filter(|other| {
+        let live = scope.input.observed.resources.get(&other.name);
+        (other.priority, other.name.as_str()) < own && live.is_some_and(|live| !live.disabled)
+    });
+    let mut earlier: Vec<&Rollout> = earlier.collect();
+    earlier.sort_by_key(|other| (other.priority, other.name.as_str()));
+    let blocking = earlier.into_iter().find(|other| match other.sequencing {
+        Sequencing::Node => other.selects(&node.labels) && !done.on(&other.name, &node.name),
+        Sequencing::All => !done.everywhere(&other.name),
+    });
+    blocking.map(|other| other.name.clone())
+}
+
+fn is_tolerated(taint: &Taint, tolerations: &[Toleration]) -> bool {
+    taint.key == UNSCHEDULABLE_TAINT
+        || tolerations.iter().any(|toleration| tolerates(toleration, taint))
+}
+
+/// Returns whether a toleration matches, by the rules of Kubernetes' scheduler.
+fn tolerates(toleration: &Toleration, taint: &Taint) -> bool {
+    let effect = toleration.effect.as_deref().unwrap_or_default();
+    let effect_matches = effect.is_empty() || effect == format!("{:?}", taint.effect);
+    let key = toleration.key.as_deref().unwrap_or_default();
+    let exists = toleration.operator.as_deref() == Some("Exists");
+    let key_matches = if key.is_empty() { exists } else { key == taint.key };
+    let value_matches = exists || toleration.value.as_deref().unwrap_or_default() == taint.value;
+    effect_matches && key_matches && value_matches
+}

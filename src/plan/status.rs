@@ -1,0 +1,232 @@
+//! The status a rollout ought to show (upstream contract A.6, A.7, B.13).
+
+use std::collections::BTreeMap;
+
+use super::select::Scope;
+use crate::model::{Condition, Memory, Package, Reason, Status, StatusWord, Verdict, VerdictKind};
+
+/// Names a condition spells out; the rest are a number (upstream contract A.7).
+const NAMES_MAX: usize = 10;
+
+/// Longest message of a condition, so that the status stays small at any size of fleet.
+const CONDITION_BYTES_MAX: usize = 1024;
+
+/// Returns the status that these verdicts and this memory amount to.
+pub(crate) fn status(
+    scope: &Scope<'_>,
+    verdicts: &BTreeMap<String, Verdict>,
+    memory: Memory,
+) -> Status {
+    let nodes = Tally::new(scope, verdicts);
+    let word = word(scope, &nodes, &memory);
+    let before = scope.resource.status.as_ref();
+    let observed_generation = if word == StatusWord::Complete {
+        Some(scope.resource.generation)
+    } else {
+        before.and_then(|status| status.observed_generation)
+    };
+    Status {
+        observed_generation,
+        word,
+        nodes_in_progress: count(nodes.working.len() + nodes.failed.len()),
+        nodes_complete: count(nodes.done),
+        nodes_total: count(nodes.total),
+        packages: scope
+            .rollout
+            .packages
+            .values()
+            .map(|package| format!("{}:{}", package.name, package.version))
+            .collect(),
+        conditions: conditions(scope, &nodes, word, &memory),
+        memory,
+    }
+}
+
+/// Nodes by where they stand.
+struct Tally<'a> {
+    total: usize,
+    done: usize,
+    working: Vec<&'a str>,
+    failed: Vec<&'a str>,
+    blocked: Vec<&'a str>,
+    waiting: Vec<&'a str>,
+    reasons: BTreeMap<&'static str, (usize, &'a Reason)>,
+}
+
+impl<'a> Tally<'a> {
+    fn new(scope: &Scope<'_>, verdicts: &'a BTreeMap<String, Verdict>) -> Self {
+        let mut tally = Self {
+            total: scope.nodes.len(),
+            done: 0,
+            working: Vec::new(),
+            failed: Vec::new(),
+            blocked: Vec::new(),
+            waiting: Vec::new(),
+            reasons: BTreeMap::new(),
+        };
+        let open = |name: &str| {
+            let node = scope.input.observed.nodes.get(name);
+            node.is_some_and(|node| scope.open_record(node).is_some())
+        };
+        for (name, verdict) in verdicts {
+            let failed =
+                matches!(verdict.reason, Reason::Failed { .. } | Reason::InterruptFailed { .. });
+            match verdict.kind {
+                VerdictKind::Done => {
+                    tally.done += 1;
+                    continue;
+                }
+                _ if failed => tally.failed.push(name),
+                _ if open(name) => tally.working.push(name),
+                VerdictKind::Act => tally.working.push(name),
+                VerdictKind::Blocked => tally.blocked.push(name),
+                VerdictKind::Wait => tally.waiting.push(name),
+            }
+            tally.reasons.entry(verdict.reason.word()).or_insert((0, &verdict.reason)).0 += 1;
+        }
+        tally
+    }
+
+    fn left(&self) -> usize {
+        self.total - self.done
+    }
+}
+
+/// Returns the one word (upstream contract B.13), with an open batch counting as in progress, so
+/// that the moment between two nodes does not read as waiting.
+fn word(scope: &Scope<'_>, nodes: &Tally<'_>, memory: &Memory) -> StatusWord {
+    let policy_missing = nodes.reasons.contains_key("PolicyMissing")
+        || nodes.reasons.contains_key("PolicyUnsupported");
+    let batch_open =
+        memory.compartments.values().any(|compartment| compartment.open_batch.is_some());
+    if nodes.left() == 0 {
+        StatusWord::Complete
+    } else if scope.resource.disabled {
+        StatusWord::Disabled
+    } else if scope.resource.paused {
+        StatusWord::Paused
+    } else if policy_missing {
+        StatusWord::Blocked
+    } else if !nodes.working.is_empty() || (batch_open && !nodes.waiting.is_empty()) {
+        StatusWord::InProgress
+    } else if nodes.failed.len() == nodes.left() {
+        StatusWord::Erroring
+    } else if nodes.blocked.len() + nodes.failed.len() == nodes.left() {
+        StatusWord::Blocked
+    } else if nodes.waiting.len() == nodes.left() {
+        StatusWord::Waiting
+    } else {
+        StatusWord::Unknown
+    }
+}
+
+fn conditions(
+    scope: &Scope<'_>,
+    nodes: &Tally<'_>,
+    word: StatusWord,
+    memory: &Memory,
+) -> Vec<Condition> {
+    let mut all = vec![ready(nodes, word), beside_workloads(scope)];
+    let named = |word: &str| nodes.reasons.get(word).map_or(0, |(number, _)| *number);
+    let (ignored, tainted) = (named("Ignored"), named("TaintNotTolerated"));
+    all.push(condition("NodesIgnored", ignored > 0, "NodesIgnored", &nodes_text(ignored)));
+    all.push(condition(
+        "TaintNotTolerable",
+        tainted > 0,
+        "TaintNotTolerable",
+        &nodes_text(tainted),
+    ));
+    let stopped =
+        memory.compartments.values().find(|compartment| compartment.batch_state.should_stop);
+    if let Some(compartment) = stopped {
+        let reason = Reason::Stopped {
+            batch: compartment.batch_state.current_batch.saturating_sub(1),
+            failures: compartment.batch_state.consecutive_failures,
+        };
+        all.push(condition("Stopped", true, reason.word(), &reason.to_string()));
+    }
+    all
+}
+
+fn ready(nodes: &Tally<'_>, word: StatusWord) -> Condition {
+    let reason = match word {
+        StatusWord::Complete if nodes.total == 0 => "NoNodesMatched",
+        StatusWord::Complete => "NodesConverged",
+        StatusWord::InProgress => "Progressing",
+        StatusWord::Blocked => "Blocked",
+        StatusWord::Erroring => "Erroring",
+        StatusWord::Paused => "Paused",
+        StatusWord::Waiting => "Waiting",
+        StatusWord::Disabled => "Disabled",
+        StatusWord::Unknown => "Unknown",
+    };
+    let mut message = if nodes.total == 0 {
+        "no node matches spec.nodeSelectors".to_owned()
+    } else {
+        format!("{}/{} nodes complete", nodes.done, nodes.total)
+    };
+    for (label, names) in
+        [("in progress", &nodes.working), ("erroring", &nodes.failed), ("blocked", &nodes.blocked)]
+    {
+        if !names.is_empty() {
+            message.push_str(&format!(", {} {label} ({})", names.len(), first_names(names)));
+        }
+    }
+    if !nodes.waiting.is_empty() {
+        message.push_str(&format!(", {} waiting", nodes.waiting.len()));
+    }
+    for (word, (number, _)) in &nodes.reasons {
+        message.push_str(&format!("; {word}: {number}"));
+    }
+    condition("Ready", word == StatusWord::Complete, reason, &message)
+}
+
+/// Says whether pods are moved at all: without an interrupt a package runs beside the workloads,
+/// and `podNonInterruptLabels` and `drainConfig` have no effect (upstream contract B.6).
+fn beside_workloads(scope: &Scope<'_>) -> Condition {
+    let interrupts =
+        |package: &&Package| package.interrupt.is_some() || !package.config_interrupts.is_empty();
+    let interrupting: Vec<&str> = scope
+        .rollout
+        .packages
+        .values()
+        .filter(interrupts)
+        .map(|package| package.name.as_str())
+        .collect();
+    if interrupting.is_empty() {
+        let message = "no package has an interrupt: nodes are neither cordoned nor drained, and \
+                       packages run beside the workloads; podNonInterruptLabels has no effect";
+        return condition("RunsBesideWorkloads", true, "NoInterrupt", message);
+    }
+    let message = format!("nodes are cordoned and drained for {}", first_names(&interrupting));
+    condition("RunsBesideWorkloads", false, "Interrupts", &message)
+}
+
+fn condition(kind: &str, is_true: bool, reason: &str, message: &str) -> Condition {
+    Condition {
+        kind: kind.to_owned(),
+        is_true,
+        reason: reason.to_owned(),
+        message: super::limits::cut(message, CONDITION_BYTES_MAX),
+    }
+}
+
+fn nodes_text(number: usize) -> String {
+    match number {
+        0 => "no node".to_owned(),
+        1 => "1 node".to_owned(),
+        _ => format!("{number} nodes"),
+    }
+}
+
+fn first_names(names: &[&str]) -> String {
+    let shown = names.iter().take(NAMES_MAX).copied().collect::<Vec<_>>().join(", ");
+    match names.len().saturating_sub(NAMES_MAX) {
+        0 => shown,
+        more => format!("{shown} and {more} more"),
+    }
+}
+
+fn count(length: usize) -> u32 {
+    u32::try_from(length).unwrap_or(u32::MAX)
+}

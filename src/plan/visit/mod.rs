@@ -1,0 +1,211 @@
+//! One node during a visit: take in what executors did, decide the next step, start it.
+//!
+//! First a draft of what the node's annotations ought to say is made: results absorbed, the next
+//! stages begun, the end reached. If it differs from what they do say, that one patch is all that
+//! happens in this tick. Only when the record is up to date are pods moved and executors created,
+//! so a crash at any point finds a record that is never ahead of, and at most one step behind,
+//! the host.
+
+mod absorb;
+mod advance;
+mod start;
+
+use jiff::Timestamp;
+
+use super::select::{Scope, node_block};
+use crate::model::{
+    Action, Entries, Executor, Group, Node, NodePatch, Outcome, PatchKind, Phase, Plan, Reason,
+    Record, StatusWord, Verdict, VisitRef,
+};
+
+pub(crate) use advance::{begin_ready, hold};
+
+/// The node during this visit, as seen.
+pub(crate) struct Visit<'a> {
+    pub scope: &'a Scope<'a>,
+    pub node: &'a Node,
+    pub record: &'a Record,
+    /// Executors of this visit.
+    pub executors: Vec<&'a Executor>,
+    /// Executors of any visit and any rollout that may still do something here.
+    pub active: Vec<&'a Executor>,
+}
+
+/// What the node's annotations ought to say next.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Draft {
+    pub entries: Entries,
+    pub record: Record,
+    /// Why it changed, for the verdict.
+    pub because: Option<Group>,
+    /// The drain's clock starts or stops.
+    pub drain_start: Option<Option<Timestamp>>,
+}
+
+impl<'a> Visit<'a> {
+    fn new(scope: &'a Scope<'a>, node: &'a Node, record: &'a Record) -> Self {
+        let here = scope.executors.get(node.name.as_str()).map_or(&[][..], Vec::as_slice);
+        let own = |executor: &&&Executor| {
+            executor.visit.rollout == scope.rollout.name
+                && executor.visit.node_uid == node.uid
+                && executor.visit.visit == record.visit
+        };
+        let executors = here.iter().filter(own).copied().collect();
+        let active = here.iter().filter(|executor| executor.is_active()).copied().collect();
+        Self { scope, node, record, executors, active }
+    }
+
+    pub(crate) fn now(&self) -> Timestamp {
+        self.scope.input.now
+    }
+
+    pub(crate) fn visit_ref(&self) -> VisitRef {
+        VisitRef {
+            rollout: self.scope.rollout.name.clone(),
+            node: self.node.name.clone(),
+            node_uid: self.node.uid.clone(),
+            visit: self.record.visit,
+        }
+    }
+
+    /// Returns the newest executor of a group and package.
+    pub(crate) fn newest(&self, group: Group, package: &str) -> Option<&'a Executor> {
+        let of = self
+            .executors
+            .iter()
+            .filter(|executor| executor.group == group && executor.package.name == package);
+        of.max_by_key(|executor| executor.attempt).copied()
+    }
+
+    /// Returns whether somebody lifted the cordon we hold the node by.
+    fn is_uncordoned(&self) -> bool {
+        self.record.held && !self.node.unschedulable
+    }
+
+    /// Returns whether new work may begin in this visit.
+    fn may_begin(&self) -> bool {
+        !self.scope.resource.paused && !self.scope.resource.disabled && !self.is_uncordoned()
+    }
+}
+
+/// Returns the key under which a record counts attempts.
+pub(crate) fn attempt_key(group: Group, package: &str) -> String {
+    match group {
+        Group::Install => package.to_owned(),
+        Group::Interrupt | Group::Verify => format!("{package}/{group}"),
+    }
+}
+
+/// Decides the next step of an open visit, and says what the node waits for.
+pub(crate) fn drive<'a>(
+    scope: &'a Scope<'a>,
+    node: &'a Node,
+    record: &'a Record,
+    plan: &mut Plan,
+) -> Verdict {
+    let malformed = scope.rollout_state(node).and_then(|state| state.malformed.clone());
+    if let Some(why) = malformed {
+        return Verdict::blocked(Reason::MalformedState { why });
+    }
+    let visit = Visit::new(scope, node, record);
+    let mut draft = Draft {
+        entries: scope.entries(node).clone(),
+        record: record.clone(),
+        because: None,
+        drain_start: None,
+    };
+    absorb::absorb(&visit, &mut draft);
+    if visit.may_begin() {
+        advance::advance(&visit, &mut draft);
+    }
+    advance::finish(&visit, &mut draft);
+    let differs = draft.entries != *scope.entries(node) || draft.record != *record;
+    if differs || draft.drain_start.is_some() {
+        return write(&visit, draft, plan);
+    }
+    if visit.is_uncordoned() {
+        let manager = node.unschedulable_manager.clone();
+        return Verdict::blocked(Reason::Uncordoned { manager });
+    }
+    if scope.resource.disabled {
+        return Verdict::blocked(Reason::Disabled);
+    }
+    if scope.resource.paused {
+        return Verdict::blocked(Reason::Paused);
+    }
+    if !node.ready && record.phase != Phase::Interrupting {
+        return node_block(scope, node)
+            .unwrap_or(Verdict::wait(Reason::NodeNotReady { since: node.ready_since }));
+    }
+    start::start(&visit, plan)
+}
+
+/// Turns a draft that differs into the one patch that writes it.
+fn write(visit: &Visit<'_>, draft: Draft, plan: &mut Plan) -> Verdict {
+    let Visit { scope, node, record, .. } = visit;
+    let state = scope.rollout_state(node);
+    let ended = draft.record.outcome;
+    let takes_hold = draft.record.held && !record.held;
+    let complete = matches!(ended, Some(Outcome::Complete | Outcome::Released));
+    let lets_go = complete && node.is_cordoned_by(&scope.rollout.name);
+    let kind = if takes_hold {
+        PatchKind::Pick { resource_version: node.resource_version.clone() }
+    } else if lets_go {
+        PatchKind::Release { resource_version: node.resource_version.clone() }
+    } else {
+        PatchKind::Progress {
+            record_text: state.and_then(|state| state.record_text.clone()),
+            entries_text: state.and_then(|state| state.entries_text.clone()),
+        }
+    };
+    let status = ended.map(|outcome| match outcome {
+        Outcome::Complete => StatusWord::Complete,
+        Outcome::Erroring => StatusWord::Erroring,
+        Outcome::Released => StatusWord::Unknown,
+    });
+    let verdict = match (ended, draft.because) {
+        (Some(_), _) | (None, None) if complete => Verdict::act(Reason::Releasing),
+        (Some(_) | None, because) => {
+            Verdict::act(Reason::Recording { group: because.unwrap_or(Group::Install) })
+        }
+    };
+    let entries = (draft.entries != *scope.entries(node)).then_some(draft.entries);
+    plan.actions.push(Action::PatchNode(NodePatch {
+        node: node.name.clone(),
+        node_uid: node.uid.clone(),
+        rollout: scope.rollout.name.clone(),
+        kind,
+        entries,
+        status,
+        cordon_mark: cordon_mark(takes_hold, lets_go, draft.record.prior_unschedulable),
+        drain_start: if complete && state.is_some_and(|state| state.drain_start.is_some()) {
+            Some(None)
+        } else {
+            draft.drain_start
+        },
+        unschedulable: schedulable(visit, takes_hold, lets_go),
+        record: Some(draft.record),
+    }));
+    verdict
+}
+
+fn cordon_mark(takes_hold: bool, lets_go: bool, prior_unschedulable: bool) -> Option<bool> {
+    if takes_hold && !prior_unschedulable {
+        Some(true)
+    } else if lets_go {
+        Some(false)
+    } else {
+        None
+    }
+}
+
+/// Returns what `spec.unschedulable` becomes: true when we take hold of a schedulable node, false
+/// when we let it go and nobody else's mark is left (upstream contract B.7), else untouched.
+fn schedulable(visit: &Visit<'_>, takes_hold: bool, lets_go: bool) -> Option<bool> {
+    let Visit { scope, node, record, .. } = visit;
+    if takes_hold {
+        return (!node.unschedulable).then_some(true);
+    }
+    let others = super::rollout::has_other_owner(node, &scope.rollout.name);
+    (lets_go && !others && !record.prior_unschedulable && node.unschedulable).then_some(false)
+}

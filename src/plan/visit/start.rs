@@ -1,0 +1,211 @@
+//! Starts what the record says is begun: moves pods, creates executors, waits out back-offs.
+
+use super::super::drain::{Drain, drain};
+use super::super::limits::{REBOOT_DEADLINE, after, back_off};
+use super::super::wake;
+use super::{Visit, attempt_key};
+use crate::model::{
+    Action, Entry, Executor, ExecutorPhase, ExecutorSpec, Group, Interrupt, InterruptKind,
+    InterruptRecord, Package, Phase, Plan, Reason, Stage, State, Verdict, VerdictKind, Work,
+};
+
+/// Starts what may start now, and says what the node does or waits for.
+pub(crate) fn start(visit: &Visit<'_>, plan: &mut Plan) -> Verdict {
+    let mut verdicts = Vec::new();
+    let mut known = None;
+    for entry in visit.scope.entries(visit.node).values() {
+        let wanted = visit.scope.rollout.packages.contains_key(&entry.name);
+        if !wanted || entry.state == State::Complete {
+            continue;
+        }
+        let verdict = match entry.stage {
+            Stage::Apply | Stage::Upgrade | Stage::Config | Stage::PostInterrupt => {
+                start_package(visit, entry, &mut known, plan)
+            }
+            Stage::Interrupt if entry.state == State::Skipped => {
+                await_interrupt(visit, &mut known, plan)
+            }
+            Stage::Interrupt => start_interrupt(visit, entry, plan),
+            Stage::Uninstall | Stage::UninstallInterrupt => continue,
+        };
+        verdicts.push(verdict);
+    }
+    verdicts.sort_by_key(|verdict| verdict.kind);
+    let missing_snapshot = Verdict::wait(Reason::PreparingBatch);
+    verdicts.into_iter().next().unwrap_or(missing_snapshot)
+}
+
+/// What the drain waits for, worked out at most once a tick.
+type Drained = Option<Option<Verdict>>;
+
+/// Returns why the interrupting packages of this node must still wait, and moves pods.
+fn undrained(visit: &Visit<'_>, known: &mut Drained, plan: &mut Plan) -> Option<Verdict> {
+    if known.is_none() {
+        *known = Some(match drain(visit.scope, visit.node, visit.record) {
+            Drain::Clear => None,
+            Drain::Wait(waiting) => {
+                plan.actions.extend(waiting.evictions);
+                if let Some(at) = waiting.wake_at {
+                    wake(plan, at);
+                }
+                Some(waiting.verdict)
+            }
+        });
+    }
+    known.clone().flatten()
+}
+
+fn start_package(
+    visit: &Visit<'_>,
+    entry: &Entry,
+    known: &mut Drained,
+    plan: &mut Plan,
+) -> Verdict {
+    let group = if entry.stage == Stage::PostInterrupt { Group::Verify } else { Group::Install };
+    if let Some(executor) = visit.active.iter().find(|executor| {
+        executor.visit.rollout == visit.scope.rollout.name && executor.package.name == entry.name
+    }) {
+        return running(executor, entry);
+    }
+    let interrupting = visit.record.interrupts_due.contains_key(&entry.name);
+    if interrupting && let Some(verdict) = undrained(visit, known, plan) {
+        return verdict;
+    }
+    if let Some(verdict) = backing_off(visit, entry, group, plan) {
+        return verdict;
+    }
+    let Some(package) = package_of(visit, entry) else {
+        return Verdict::wait(Reason::PreparingBatch);
+    };
+    let work = match entry.stage {
+        Stage::PostInterrupt => Work::Verify { package },
+        Stage::Config => Work::Install { package, stages: vec![Stage::Config] },
+        Stage::Apply
+        | Stage::Upgrade
+        | Stage::Interrupt
+        | Stage::Uninstall
+        | Stage::UninstallInterrupt => {
+            Work::Install { package, stages: vec![entry.stage, Stage::Config] }
+        }
+    };
+    create(visit, entry, work, plan)
+}
+
+/// Waits for the other packages, and for the node, before the interrupt is recorded as begun.
+fn await_interrupt(visit: &Visit<'_>, known: &mut Drained, plan: &mut Plan) -> Verdict {
+    if let Some(verdict) = undrained(visit, known, plan) {
+        return verdict;
+    }
+    match visit.active.first() {
+        Some(executor) => Verdict::wait(Reason::Running {
+            package: executor.package.clone(),
+            stage: executor.running.unwrap_or(Stage::Config),
+            since: executor.created,
+        }),
+        None => Verdict::wait(Reason::Recording { group: Group::Install }),
+    }
+}
+
+fn start_interrupt(visit: &Visit<'_>, entry: &Entry, plan: &mut Plan) -> Verdict {
+    let Some(InterruptRecord { kind, services, since, .. }) = visit.record.interrupt.clone() else {
+        return Verdict::wait(Reason::Recording { group: Group::Interrupt });
+    };
+    let reboot = kind == InterruptKind::Reboot;
+    let recorded = recorded_attempts(visit, Group::Interrupt, entry);
+    let issued = visit
+        .newest(Group::Interrupt, &entry.name)
+        .is_some_and(|executor| executor.attempt > recorded);
+    if issued {
+        if reboot {
+            wake(plan, after(since, REBOOT_DEADLINE));
+            return Verdict::wait(Reason::Rebooting { since });
+        }
+        return Verdict::wait(Reason::Interrupting { kind, since });
+    }
+    if !visit.node.ready {
+        return Verdict::wait(Reason::NodeNotReady { since: visit.node.ready_since });
+    }
+    if let Some(executor) = visit.active.first() {
+        return running(executor, entry);
+    }
+    let mut known = None;
+    if let Some(verdict) = undrained(visit, &mut known, plan) {
+        return verdict;
+    }
+    if let Some(verdict) = backing_off(visit, entry, Group::Interrupt, plan) {
+        return verdict;
+    }
+    let Some(package) = package_of(visit, entry) else {
+        return Verdict::wait(Reason::PreparingBatch);
+    };
+    let interrupt = Interrupt { kind, services };
+    create(visit, entry, Work::Interrupt { package, interrupt }, plan)
+}
+
+fn running(executor: &Executor, entry: &Entry) -> Verdict {
+    let package = executor.package.clone();
+    let stage = executor.running.unwrap_or(entry.stage);
+    let since = executor.created;
+    match &executor.waiting {
+        Some(waiting) => {
+            let why = format!("{} {}", waiting.reason, waiting.message).trim().to_owned();
+            Verdict::act(Reason::NotStarted { package, stage, why, since })
+        }
+        None if executor.phase == ExecutorPhase::Pending => {
+            let why = "the kubelet has not started it".to_owned();
+            Verdict::act(Reason::NotStarted { package, stage, why, since })
+        }
+        None => Verdict::act(Reason::Running { package, stage, since }),
+    }
+}
+
+fn backing_off(visit: &Visit<'_>, entry: &Entry, group: Group, plan: &mut Plan) -> Option<Verdict> {
+    let failures = entry.restarts.unwrap_or(0);
+    if failures == 0 || entry.state != State::Erroring {
+        return None;
+    }
+    let newest = visit.newest(group, &entry.name);
+    let ended = newest.and_then(|executor| executor.finished).or(entry.since)?;
+    let until = after(ended, back_off(failures));
+    (until > visit.now()).then(|| {
+        wake(plan, until);
+        Verdict::wait(Reason::BackingOff {
+            package: entry.id(),
+            stage: entry.stage,
+            attempt: u32::try_from(failures).unwrap_or(0),
+            until,
+        })
+    })
+}
+
+/// Returns the package as it is being put on the node: from its snapshot.
+fn package_of(visit: &Visit<'_>, entry: &Entry) -> Option<Package> {
+    let name = entry.snapshot.as_ref()?;
+    let snapshot = visit.scope.input.observed.snapshots.get(name)?;
+    Some(snapshot.package.clone())
+}
+
+fn recorded_attempts(visit: &Visit<'_>, group: Group, entry: &Entry) -> u32 {
+    let key = attempt_key(group, &entry.name);
+    visit.record.attempts.get(&key).copied().unwrap_or(0)
+}
+
+fn create(visit: &Visit<'_>, entry: &Entry, work: Work, plan: &mut Plan) -> Verdict {
+    debug_assert!(visit.record.phase != Phase::Released, "a released visit starts nothing");
+    let attempt = recorded_attempts(visit, work.group(), entry) + 1;
+    plan.actions.push(Action::CreateExecutor(ExecutorSpec {
+        visit: visit.visit_ref(),
+        rollout_uid: visit.scope.resource.uid.clone(),
+        generation: visit.record.generation,
+        order: visit.record.order,
+        attempt,
+        snapshot: entry.snapshot.clone().unwrap_or_default(),
+        work,
+        tolerations: visit.scope.rollout.tolerations.clone(),
+    }));
+    let package = entry.id();
+    Verdict {
+        kind: VerdictKind::Act,
+        reason: Reason::Starting { package, stage: entry.stage, attempt },
+    }
+}
