@@ -29,8 +29,7 @@ const GROWTH_FACTOR_DEFAULT: i32 = 2;
     plural = "deploymentpolicies",
     status = "DeploymentPolicyStatus",
     derive = "PartialEq",
-    doc = "How rollouts are paced: compartments of nodes with a budget and a strategy each.",
-    printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp")
+    doc = "How rollouts are paced: compartments of nodes with a budget and a strategy each."
 )]
 #[serde(rename_all = "camelCase")]
 pub struct DeploymentPolicySpec {

@@ -107,17 +107,8 @@ impl FromStr for GoDuration {
         if text.len() > DURATION_TEXT_MAX_BYTES {
             return Err(DurationError::TooLong { text: shown() });
         }
-        if let Some(positive) = text.strip_prefix('-') {
-            // Go reads "-0s" as zero; so do we.
-            return match positive.parse::<Self>() {
-                Ok(zero) if zero == Self::default() && !positive.starts_with(['+', '-']) => {
-                    Ok(zero)
-                }
-                Ok(_) => Err(DurationError::Negative { text: shown() }),
-                Err(error) => Err(error),
-            };
-        }
-        let mut rest = text.strip_prefix('+').unwrap_or(text);
+        let is_negative = text.starts_with('-');
+        let mut rest = text.strip_prefix(['+', '-']).unwrap_or(text);
         if rest.is_empty() {
             return Err(DurationError::Empty);
         }
@@ -132,6 +123,10 @@ impl FromStr for GoDuration {
         }
         if total > NANOSECONDS_MAX {
             return Err(DurationError::TooLong { text: shown() });
+        }
+        // Go reads "-0s" as zero; so do we.
+        if is_negative && total > 0 {
+            return Err(DurationError::Negative { text: shown() });
         }
         Ok(Self(from_nanoseconds(total)))
     }

@@ -9,6 +9,7 @@
 #![warn(clippy::wildcard_enum_match_arm)]
 
 pub mod annotations;
+pub mod crd;
 pub mod deployment_policy;
 pub mod duration;
 pub mod keys;

@@ -28,18 +28,7 @@ pub const PRIORITY_DEFAULT: i32 = 200;
     plural = "nodewrights",
     status = "NodeWrightStatus",
     derive = "PartialEq",
-    doc = "Packages for the host operating system of a set of nodes, and how they roll out.",
-    printcolumn(name = "Status", type_ = "string", json_path = ".status.status"),
-    printcolumn(name = "Priority", type_ = "integer", json_path = ".spec.priority"),
-    printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp"),
-    printcolumn(
-        name = "Nodes In-Progress",
-        type_ = "integer",
-        json_path = ".status.nodesInProgress"
-    ),
-    printcolumn(name = "Complete Nodes", type_ = "string", json_path = ".status.completeNodes"),
-    printcolumn(name = "Packages", type_ = "string", json_path = ".status.packageList"),
-    printcolumn(name = "Policy", type_ = "string", json_path = ".spec.deploymentPolicy")
+    doc = "Packages for the host operating system of a set of nodes, and how they roll out."
 )]
 #[serde(rename_all = "camelCase")]
 pub struct NodeWrightSpec {

@@ -1,1 +1,5 @@
 //! Custom resources: bounds, defaults, generated files current.
+
+mod bounds;
+mod durations;
+mod manifests;
