@@ -167,7 +167,9 @@ pub const VISIT: &str = "nodewright.nvidia.com/visit";
 /// Writer: daemon, at creation. Source: ours (design §4).
 pub const GROUP: &str = "nodewright.nvidia.com/group";
 
-/// Pod label: number of the attempt, from 1. Writer: daemon, at creation. Source: ours (design §4).
+/// Pod label: number of the attempt, from 1.
+///
+/// Writer: daemon, at creation. Source: ours (design §4).
 pub const ATTEMPT: &str = "nodewright.nvidia.com/attempt";
 
 /// Pod label: UID of the Node object; completion is credited to that node only.

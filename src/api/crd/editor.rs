@@ -57,7 +57,7 @@ fn relax(schema: &mut Value) {
     fields.remove("nullable");
     if fields.remove("x-kubernetes-int-or-string").is_some() {
         fields.remove("anyOf");
-        fields.insert("type".to_owned(), json!(["integer", "string"]));
+        fields.entry("type").or_insert_with(|| json!(["integer", "string"]));
     }
     // The API server ignores formats it does not know; editors print warnings.
     fields.remove("format");
@@ -73,9 +73,10 @@ fn forgive_null(properties: &mut Map<String, Value>, required: &Value) {
     let is_required = |name: &str| {
         required.as_array().is_some_and(|names| names.iter().any(|other| other == name))
     };
-    for (name, property) in properties.iter_mut().filter(|(name, _)| !is_required(name)) {
-        debug_assert!(!name.is_empty(), "a field has a name");
-        if let Some(kind) = property["type"].as_str().map(str::to_owned) {
+    for (_, property) in properties.iter_mut().filter(|(name, _)| !is_required(name)) {
+        if !property["x-kubernetes-int-or-string"].is_null() {
+            property["type"] = json!(["integer", "string", "null"]);
+        } else if let Some(kind) = property["type"].as_str().map(str::to_owned) {
             property["type"] = json!([kind, "null"]);
             if let Some(values) = property.get_mut("enum").and_then(Value::as_array_mut) {
                 values.push(Value::Null);

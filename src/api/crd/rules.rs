@@ -23,12 +23,13 @@ pub(super) struct Rule {
 }
 
 /// The reasons that the API server may give.
+///
+/// `FieldValueDuplicate` is not among them: with it the API server leaves the message out.
 #[derive(Clone, Copy, Debug)]
 enum Reason {
     Invalid,
     Forbidden,
     Required,
-    Duplicate,
 }
 
 impl Rule {
@@ -38,7 +39,6 @@ impl Rule {
             Reason::Invalid => "FieldValueInvalid",
             Reason::Forbidden => "FieldValueForbidden",
             Reason::Required => "FieldValueRequired",
-            Reason::Duplicate => "FieldValueDuplicate",
         };
         let mut validation = json!({"rule": rule, "message": message, "reason": reason});
         if !field.is_empty() {
@@ -110,7 +110,10 @@ const NODEWRIGHT: &[Rule] = &[
 const PACKAGE: &[Rule] = &[
     Rule {
         path: "version",
-        rule: r"self.matches('^v?(0|[1-9][0-9]*)([.](0|[1-9][0-9]*)([.](0|[1-9][0-9]*)(-[0-9A-Za-z-]+([.][0-9A-Za-z-]+)*)?([+][0-9A-Za-z-]+([.][0-9A-Za-z-]+)*)?)?)?$')",
+        rule: concat!(
+            "self.matches('^v?(0|[1-9][0-9]*)([.](0|[1-9][0-9]*)([.](0|[1-9][0-9]*)",
+            "(-[0-9A-Za-z-]+([.][0-9A-Za-z-]+)*)?([+][0-9A-Za-z-]+([.][0-9A-Za-z-]+)*)?)?)?$')",
+        ),
         message: "version must be a semantic version such as 1.2.3, 1.2 or v1.2.3-rc.1",
         reason: Reason::Invalid,
         field: "",
@@ -124,7 +127,7 @@ const PACKAGE: &[Rule] = &[
     },
     Rule {
         path: "image",
-        rule: "self.lastIndexOf(':') <= self.lastIndexOf('/')",
+        rule: "self.contains('@') || self.lastIndexOf(':') <= self.lastIndexOf('/')",
         message: "image must not carry a tag; version is the tag",
         reason: Reason::Invalid,
         field: "",
@@ -171,7 +174,7 @@ const POLICY: &[Rule] = &[
         path: "compartments",
         rule: "self.all(one, self.exists_one(other, other.name == one.name))",
         message: "each compartment needs a name of its own",
-        reason: Reason::Duplicate,
+        reason: Reason::Invalid,
         field: "",
     },
     Rule {

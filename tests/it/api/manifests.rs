@@ -26,8 +26,8 @@ where
     T: DeserializeOwned + Serialize + PartialEq + std::fmt::Debug,
 {
     let object: T = read(text);
-    let written = serde_json::to_value(&object).unwrap();
-    let again: T = serde_json::from_value(written.clone()).unwrap();
+    let written = serde_json::to_value(&object).expect("an object is plain JSON");
+    let again: T = serde_json::from_value(written.clone()).expect("what we write, we read");
     assert_eq!(again, object);
     (object, written)
 }
