@@ -205,6 +205,9 @@ fn columns(kind: Kind) -> Value {
         ],
         Kind::DeploymentPolicy => &[("Age", "date", ".metadata.creationTimestamp")],
     };
-    let column = |(name, kind, path): &(&str, &str, &str)| json!({"name": name, "type": kind, "jsonPath": path});
+    let column = |(name, kind, path): &(&str, &str, &str)| {
+        let (kind, path) = (*kind, *path);
+        json!({"name": name, "type": kind, "jsonPath": path})
+    };
     columns.iter().map(column).collect()
 }
