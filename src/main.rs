@@ -1,3 +1,7 @@
 //! The `nodewright` binary: everything is in the library, see `cli`.
 
-fn main() {}
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    nodewright::cli::main()
+}

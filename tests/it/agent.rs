@@ -1,1 +1,0 @@
-//! The agent runs real packages chrooted into a folder.
