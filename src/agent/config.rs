@@ -17,7 +17,7 @@ use super::mode::Mode;
 use check::Checker;
 
 /// A package's `config.json`, checked.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Config {
     /// Names the package in flags, history and logs; may differ from the name in the cluster.
     pub package_name: String,
@@ -76,6 +76,16 @@ pub enum Idempotence {
     Auto,
     /// The step: it always runs.
     Disabled,
+}
+
+impl Idempotence {
+    /// Returns the name in log lines, which upstream's tests match.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Auto => "Auto",
+            Self::Disabled => "Disabled",
+        }
+    }
 }
 
 /// How an upgrade step learns the versions; the environment has them in any case.

@@ -42,6 +42,16 @@ pub enum AgentError {
         /// Where they were looked for, as a host path.
         folder: PathBuf,
     },
+    /// The host's root is not mounted.
+    #[error(
+        "there is no folder {}, where the host's root should be; mount the host's / there, or name \
+         where it is in the argument ROOT",
+        root.display()
+    )]
+    NoRoot {
+        /// The argument.
+        root: PathBuf,
+    },
     /// Neither the copy directory nor the package inside the container exists.
     #[error(
         "there is no package: neither {} on the host nor {} in the container exists; the first \

@@ -81,13 +81,23 @@ impl<'a> Flags<'a> {
     }
 
     /// Notes that a step succeeded.
-    pub(super) fn mark(&self, step: &Step, now: Timestamp) -> Result<(), AgentError> {
+    ///
+    /// The second agent's name must be there, or the step would run again; the first agent's is
+    /// for a host that is handed back to it, and its slashes can collide with another flag.
+    pub(super) fn mark(
+        &self,
+        step: &Step,
+        now: Timestamp,
+        out: &mut Output<'_>,
+    ) -> Result<(), AgentError> {
         let always = python::boolean(step.idempotence == Idempotence::Disabled);
         let content = format!("last_run: {now}\nstep_always_runs: {always}");
-        for name in flag_names(step) {
-            if is_nameable(&name) {
-                self.host.write(&self.version.join(name), content.as_bytes())?;
-            }
+        let [first, second] = flag_names(step);
+        self.host.write(&self.version.join(second), content.as_bytes())?;
+        if is_nameable(&first)
+            && let Err(error) = self.host.write(&self.version.join(first), content.as_bytes())
+        {
+            out.line(format_args!("WARNING: no flag for older agents: {}", error.chain()));
         }
         Ok(())
     }

@@ -32,6 +32,12 @@ impl HostRoot {
         &self.mount
     }
 
+    /// Returns the root to change to for a program of the host; `None` when the agent runs on the
+    /// host itself, as when an author tries a package, where it takes no privilege then.
+    pub fn to_change_to(&self) -> Option<&Path> {
+        (self.mount != Path::new("/")).then_some(&self.mount)
+    }
+
     /// Returns where a host path is under the mount, links resolved as the host would.
     ///
     /// An absolute link (`/etc/resolv.conf` → `/run/…`) means the host's file, not the container's,
@@ -149,27 +155,40 @@ pub(super) fn replace_file(
     fill: impl FnOnce(&mut File) -> io::Result<()>,
 ) -> Result<(), AgentError> {
     let folder = parent(path);
-    // Process ids are the host's (hostPID), so two executors never share a name.
-    let temporary = folder.join(format!(".nodewright-{}.tmp", std::process::id()));
-    let written = OpenOptions::new()
-        .write(true)
-        .create(true)
-        .truncate(true)
-        .mode(mode)
-        .open(&temporary)
-        .and_then(|mut file| {
-            fill(&mut file)?;
-            // `mode` above is cut by the umask and ignored for a file left by a crash.
-            file.set_permissions(fs::Permissions::from_mode(mode))?;
-            file.sync_all()
-        })
-        .and_then(|()| fs::rename(&temporary, path));
+    let (temporary, file) = create_beside(path, mode)?;
+    let written = fill_and_sync(file, mode, fill).and_then(|()| fs::rename(&temporary, path));
     if let Err(error) = written {
-        // The first error is the one to tell; a left-over is overwritten next time.
+        // The first error is the one to tell; a left-over is only a small file too many.
         drop(fs::remove_file(&temporary));
         return Err(AgentError::io("write", path)(error));
     }
     sync_folder(folder)
+}
+
+/// Makes a file nobody else has: two executors may work in one folder, each as process 1.
+fn create_beside(path: &Path, mode: u32) -> Result<(PathBuf, File), AgentError> {
+    let folder = parent(path);
+    let mut number = 0_u32;
+    loop {
+        let name = format!(".nodewright-{}-{number}.tmp", std::process::id());
+        let temporary = folder.join(name);
+        match OpenOptions::new().write(true).create_new(true).mode(mode).open(&temporary) {
+            Ok(file) => return Ok((temporary, file)),
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => number += 1,
+            Err(error) => return Err(AgentError::io("write", path)(error)),
+        }
+    }
+}
+
+fn fill_and_sync(
+    mut file: File,
+    mode: u32,
+    fill: impl FnOnce(&mut File) -> io::Result<()>,
+) -> io::Result<()> {
+    fill(&mut file)?;
+    // The mode given at creation is cut by the umask.
+    file.set_permissions(fs::Permissions::from_mode(mode))?;
+    file.sync_all()
 }
 
 pub(super) fn sync_folder(path: &Path) -> Result<(), AgentError> {

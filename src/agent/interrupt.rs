@@ -226,7 +226,7 @@ impl Interrupt<'_, '_, '_> {
         let is_folder = host.resolve(&request.copy_dir)?.is_dir();
         let task = Task {
             executable: &invocation.executable,
-            root: Some(host.mount()),
+            root: host.to_change_to(),
             folder: if is_folder { &request.copy_dir } else { Path::new("/") },
             program,
             arguments,

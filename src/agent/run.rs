@@ -102,6 +102,9 @@ fn dispatch(
     let host = HostRoot::new(&request.root);
     banner::print(&request, &settings, out)?;
     let session = Session { invocation, request: &request, settings: &settings, host: &host };
+    if !request.root.is_dir() {
+        return Err(AgentError::NoRoot { root: request.root });
+    }
     if settings.copies_resolver {
         overlay::copy_file(Path::new(RESOLVER), &host, Path::new(RESOLVER))?;
     }

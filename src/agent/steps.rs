@@ -88,7 +88,7 @@ impl Runner<'_, '_, '_> {
                     if self.run_step(step)? == CheckResult::Failed {
                         return Ok(End::Failure);
                     }
-                    self.flags.mark(step, (invocation.now)())?;
+                    self.flags.mark(step, (invocation.now)(), self.out)?;
                 }
             }
         }
@@ -115,21 +115,8 @@ impl Runner<'_, '_, '_> {
             }
             results.push((step.path.as_str(), result));
         }
-        if let Some(Summary { step, exit_code, signal, tail, .. }) = first_failure {
-            let (steps_run, steps_skipped) = (self.summary.steps_run, self.summary.steps_skipped);
-            let (v, mode) = (self.summary.v, std::mem::take(&mut self.summary.mode));
-            let elapsed_ms = self.summary.elapsed_ms;
-            *self.summary = Summary {
-                v,
-                mode,
-                step,
-                exit_code,
-                signal,
-                tail,
-                elapsed_ms,
-                steps_run,
-                steps_skipped,
-            };
+        if let Some(first) = first_failure {
+            *self.summary = Summary { steps_run: self.summary.steps_run, ..first };
         }
         if self.stops() {
             return Ok(End::Failure);
@@ -156,12 +143,12 @@ impl Runner<'_, '_, '_> {
         let mut printed = step.arguments.clone();
         self.push_versions(step, &mut printed);
         self.out.line(format_args!(
-            "{} {} {} {} Idempotence.{:?} {}",
+            "{} {} {} {} Idempotence.{} {}",
             request.mode,
             step.path,
             python::list_of_strings(&printed),
             python::list_of_integers(&step.returncodes),
-            step.idempotence,
+            step.idempotence.as_str(),
             python::boolean(step.place == Place::Host),
         ));
         self.summary.step = Some(step.path.clone());
@@ -177,7 +164,7 @@ impl Runner<'_, '_, '_> {
         let program = script.to_string_lossy();
         let task = Task {
             executable: &invocation.executable,
-            root: (step.place == Place::Host).then(|| host.mount()),
+            root: host.to_change_to().filter(|_| step.place == Place::Host),
             folder,
             program: &program,
             arguments,

@@ -21,11 +21,10 @@ impl Checker {
     }
 
     pub(super) fn document(&mut self, document: &Value) -> Config {
-        let empty = Map::new();
-        let top = document.as_object().unwrap_or_else(|| {
-            self.problem("$", format!("must be an object, is {}", kind(document)), "see E.2");
-            &empty
-        });
+        let Some(top) = document.as_object() else {
+            self.wrong_kind("$", "an object", document);
+            return Config::default();
+        };
         let schema = self.string(top, "$", "schema_version");
         if !schema.is_empty() && schema != "v1" {
             let rule = format!("schema {schema:?} is not known");
@@ -102,7 +101,7 @@ impl Checker {
             let steps: Vec<Step> = list
                 .iter()
                 .enumerate()
-                .map(|(index, step)| self.step(mode, &format!("{path}[{index}]"), step))
+                .filter_map(|(index, step)| self.step(mode, &format!("{path}[{index}]"), step))
                 .collect();
             if !steps.is_empty() {
                 modes.insert(mode, steps);
@@ -130,12 +129,11 @@ impl Checker {
         }
     }
 
-    fn step(&mut self, mode: Mode, path: &str, value: &Value) -> Step {
-        let empty = Map::new();
-        let object = value.as_object().unwrap_or_else(|| {
+    fn step(&mut self, mode: Mode, path: &str, value: &Value) -> Option<Step> {
+        let Some(object) = value.as_object() else {
             self.wrong_kind(path, "a step object", value);
-            &empty
-        });
+            return None;
+        };
         let name = self.string(object, path, "name");
         if !name.is_empty() && !name.chars().all(is_name_character) {
             let rule = format!("{name:?} has a character outside a-z A-Z 0-9 _ - .");
@@ -150,7 +148,7 @@ impl Checker {
         if upgrade {
             self.upgrade_step(mode, path, &arguments);
         }
-        Step {
+        Some(Step {
             name,
             path: script,
             arguments,
@@ -167,7 +165,7 @@ impl Checker {
             },
             versions: if upgrade { Versions::Arguments } else { Versions::Environment },
             env: self.env(object, path),
-        }
+        })
     }
 
     fn upgrade_step(&mut self, mode: Mode, path: &str, arguments: &[String]) {

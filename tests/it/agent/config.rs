@@ -66,7 +66,7 @@ fn a_script_without_a_check_of_its_name_is_a_warning() {
 #[test]
 fn every_broken_rule_of_the_document_names_its_place_and_the_way_out() {
     let table: &[(Change, &str)] = &[
-        (|d| *d = json!([]), "$: must be an object, is a list"),
+        (|d| *d = json!([]), "$: must be an object, is a list; correct its type"),
         (
             |d| d["schema_version"] = json!("v2"),
             "$.schema_version: schema \"v2\" is not known; write \"v1\"",

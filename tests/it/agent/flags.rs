@@ -114,6 +114,19 @@ fn a_flag_of_either_upstream_agent_counts() {
 }
 
 #[test]
+fn arguments_too_long_for_a_file_name_leave_the_second_name_only() {
+    let host = Host::with_package("versions").with("SEAL_COLOR", "red").with("SEAL_SHAPE", "wax");
+    let long = "x".repeat(400);
+    host.edit("config.json", "\"it's\"", &format!("\"{long}\""));
+    host.run("apply").expect(0);
+    let first_step = step(&host, 0);
+    assert!(host.exists(&format!("{FLAGS}/install.sh-{}.flag", fingerprint(&first_step))));
+    assert_eq!(host.run("apply").expect(0).summary.steps_skipped, 2);
+    // No temporary file is left anywhere.
+    assert!(host.list(FLAGS).iter().all(|name| !name.starts_with('.')));
+}
+
+#[test]
 fn the_true_exit_code_is_compared_and_a_failed_step_gets_no_flag() {
     let host = versions().with("SEAL_EXIT", "1");
     let ended = host.run("apply").expect(1);

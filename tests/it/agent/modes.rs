@@ -66,11 +66,14 @@ fn wrong_usage_exits_2_and_says_what_is_expected() {
 }
 
 #[test]
-fn the_two_argument_form_means_root() {
-    // `/root` of this machine has no such package, which is how the default shows.
-    let ended = Host::new().agent(&["apply", "/no-such-package-anywhere"]).expect(1);
-    ended.expect_line("root_mount: /root");
-    ended.expect_text("there is no package: neither /no-such-package-anywhere on the host");
+fn the_forms_without_a_root_mean_slash_root() {
+    // Nothing of the kind is in this machine's `/root`, so both fail after the banner.
+    for args in [&["apply", "/no-such-package"][..], &["interrupt", "/no-such-package", "!"]] {
+        let ended = Host::new().agent(args).expect(1);
+        ended.expect_line("root_mount: /root");
+        ended.expect_line("copy_dir: /no-such-package");
+        ended.expect_line(&format!("interrupt_data: {}", args.get(2).unwrap_or(&"None")));
+    }
 }
 
 #[test]
@@ -92,6 +95,37 @@ fn a_malformed_resource_id_is_refused_and_a_missing_one_only_costs_the_folders()
     let host = Host::with_package("hooks").with("SKYHOOK_RESOURCE_ID", "");
     let ended = host.run("apply").expect(0);
     assert!(!ended.output.contains("flag_dir"), "{}", ended.output);
+}
+
+#[test]
+fn a_root_that_is_not_mounted_is_refused_and_not_made() {
+    let host = Host::with_package("hooks");
+    let root = host.path("/not-mounted").to_string_lossy().into_owned();
+    let ended = host.agent(&["apply", &root, COPY_DIR]).expect(1);
+    ended.expect_text("where the host's root should be");
+    assert!(!host.exists("/not-mounted"));
+}
+
+#[test]
+fn an_author_can_run_a_package_on_the_machine_itself() {
+    let host = Host::with_package("hooks");
+    let copy_dir = host.path(COPY_DIR).to_string_lossy().into_owned();
+    host.write(&format!("{COPY_DIR}/configmaps/apply.sh"), "echo \"at $PWD\"\n");
+    let (state, logs) = (host.path("/state"), host.path("/logs"));
+    let host = host
+        .with("SKYHOOK_ROOT_DIR", &state.to_string_lossy())
+        .with("SKYHOOK_LOG_DIR", &logs.to_string_lossy());
+    let ended = host.agent(&["apply", "/", &copy_dir]).expect(0);
+    ended.expect_line(&format!("at {copy_dir}"));
+    assert!(host.exists("/state/flags/START"));
+}
+
+#[test]
+fn a_mode_without_its_package_says_which_container_to_look_at() {
+    let ended = Host::new().run("apply").expect(1);
+    ended
+        .expect_text("there is no package: neither /var/lib/skyhook/demo/package-copy on the host");
+    ended.expect_text("the first init container copies the package, look at its log");
 }
 
 #[test]

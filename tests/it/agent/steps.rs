@@ -45,6 +45,15 @@ fn a_step_ended_by_a_signal_failed() {
 }
 
 #[test]
+fn output_without_a_last_newline_does_not_swallow_the_verdict() {
+    let host = Host::with_package("hooks");
+    host.write(&format!("{COPY_DIR}/configmaps/apply.sh"), "printf 'no newline'\n");
+    let ended = host.run("apply").expect(0);
+    ended.expect_line("no newline");
+    ended.expect_line("SUCEEDED: hook.sh apply");
+}
+
+#[test]
 fn a_script_without_interpreter_says_so() {
     let host = Host::with_package("hooks");
     host.write(&format!("{COPY_DIR}/skyhook_dir/hook.sh"), "#!/bin/bash-of-another-host\n");

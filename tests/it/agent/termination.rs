@@ -1,8 +1,15 @@
 //! The termination message: small, valid, and true about what happened.
 
-use nodewright::agent::{SUMMARY_MAX_BYTES, Summary};
+use std::cell::Cell;
+use std::collections::BTreeMap;
+use std::time::Duration;
 
-use super::host::{COPY_DIR, Host};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use jiff::{SignedDuration, Timestamp};
+use nodewright::agent::{Invocation, SUMMARY_MAX_BYTES, Stop, Summary};
+
+use super::host::{COPY_DIR, Host, RESOURCE_ID};
 
 #[test]
 fn the_shape_is_what_the_daemon_reads() {
@@ -56,6 +63,40 @@ fn output_of_any_length_leaves_its_last_lines() {
     assert!(ended.summary.tail.len() < SUMMARY_MAX_BYTES);
     ended.expect_line("line 0 of a long story");
     ended.expect_line("line 19999 of a long story");
+}
+
+#[test]
+fn the_library_asks_only_its_invocation() {
+    let host = Host::new();
+    let root = host.root().to_string_lossy().into_owned();
+    let start: Timestamp = "2026-01-02T03:04:05Z".parse().expect("a time");
+    let asked = Cell::new(0);
+    let invocation = Invocation {
+        args: ["interrupt", &root, COPY_DIR, &STANDARD.encode(r#"{"type":"no_op"}"#)]
+            .map(str::to_owned)
+            .to_vec(),
+        env: BTreeMap::from([
+            ("SKYHOOK_RESOURCE_ID".to_owned(), RESOURCE_ID.to_owned()),
+            ("SKYHOOK_ROOT_DIR".to_owned(), "/state".to_owned()),
+            ("COPY_RESOLV".to_owned(), "false".to_owned()),
+        ]),
+        executable: "/never/started".into(),
+        termination_log: host.termination_log(),
+        now: Box::new(move || {
+            asked.set(asked.get() + 1);
+            start + SignedDuration::from_secs(asked.get())
+        }),
+        stop: Stop::default(),
+        reboot_wait: Duration::ZERO,
+    };
+    let mut output = Vec::new();
+    let code = nodewright::agent::run(&invocation, &mut output);
+    let ended = host.ended(i32::from(code), String::from_utf8(output).expect("Unicode"));
+    let ended = ended.expect(0);
+    // Start, marker, end: one second each.
+    assert_eq!(ended.summary.elapsed_ms, 2000);
+    let marker = format!("/state/interrupts/flags/{RESOURCE_ID}/no_op.complete");
+    assert_eq!(host.read(&marker), "2026-01-02T03:04:07Z");
 }
 
 #[test]
