@@ -84,6 +84,8 @@ pub enum Reason {
     UninstallUnsupported { package: String },
     /// Packages wait for others that cannot complete.
     DependencyMissing { package: String, on: String },
+    /// A package that had begun waits for one that it depends on, or with `serial` for its turn.
+    WaitingForPackage { package: String, on: String },
     /// The node is not ready and not ours.
     NodeNotReady { since: Option<Timestamp> },
     /// The node is being deleted.
@@ -185,6 +187,7 @@ impl Reason {
             Self::PolicyUnsupported { .. } => "PolicyUnsupported",
             Self::UninstallUnsupported { .. } => "UninstallUnsupported",
             Self::DependencyMissing { .. } => "DependencyMissing",
+            Self::WaitingForPackage { .. } => "WaitingForPackage",
             Self::NodeNotReady { .. } => "NodeNotReady",
             Self::NodeDeleting => "NodeDeleting",
             Self::Uncordoned { .. } => "Uncordoned",
@@ -258,7 +261,7 @@ impl fmt::Display for Reason {
             }
             Self::Stopped { batch, failures } => write!(
                 f,
-                "stopped after {failures} failed batches in a row, the last was batch {batch}:                  fix the package and commit"
+                "stopped after {failures} failed batches in a row, the last was batch {batch}: fix the package and commit"
             ),
             Self::Predecessor { rollout } => write!(f, "waits for {rollout} to complete here"),
             Self::OtherRollout { rollout } => write!(f, "{rollout} works on the node"),
@@ -285,6 +288,7 @@ impl fmt::Display for Reason {
             Self::DependencyMissing { package, on } => {
                 write!(f, "{package} depends on {on}, which cannot complete here")
             }
+            Self::WaitingForPackage { package, on } => write!(f, "{package} waits for {on}"),
             Self::NodeNotReady { since: Some(since) } => {
                 write!(f, "the node is not ready since {since:.0}")
             }

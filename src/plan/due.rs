@@ -60,6 +60,10 @@ fn need(
         let stage = first_stage(package, entries);
         return Some(Need { stage, interrupt: package.interrupt.clone(), begun: false });
     };
+    if is_overlaid(entry, entries) {
+        let stage = Stage::Apply;
+        return Some(Need { stage, interrupt: package.interrupt.clone(), begun: false });
+    }
     let changed = changed_keys(rollout, package, entry, snapshots);
     let change_interrupt = package.interrupt_for(&changed);
     if is_complete(entry, package) {
@@ -79,6 +83,18 @@ fn need(
     // A change that came while the package was past its configuration is configured first.
     let stage = if changed.is_empty() { stage } else { stage.min(Stage::Config) };
     Some(Need { stage, interrupt, begun: true })
+}
+
+/// Returns whether another version of the package was begun on top of this one and not finished,
+/// as after a commit that is reverted while its nodes are being visited: what is on the host is
+/// then neither of the two.
+fn is_overlaid(entry: &Entry, entries: &Entries) -> bool {
+    entries.values().any(|other| {
+        other.name == entry.name
+            && other.version != entry.version
+            && other.state != State::Complete
+            && other.since >= entry.since
+    })
 }
 
 /// Returns the stage a version that is not on the node begins with.

@@ -21,6 +21,7 @@ mod rollout;
 mod select;
 mod status;
 mod visit;
+pub mod world;
 
 use std::collections::{BTreeMap, BTreeSet};
 

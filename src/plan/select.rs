@@ -168,7 +168,9 @@ fn failed_here<'a>(scope: &Scope<'a>, node: &'a Node) -> Option<Verdict> {
     }
     let why = record.message.clone().unwrap_or_else(|| "no message was recorded".to_owned());
     let entries = scope.entries(node);
-    let failed = entries.values().find(|entry| entry.state == State::Erroring);
+    let failed = entries.values().find(|entry| {
+        entry.state == State::Erroring && scope.rollout.package(&entry.id()).is_some()
+    });
     Some(Verdict::blocked(match (failed, &record.interrupt) {
         (Some(entry), _) => Reason::Failed {
             package: entry.id(),

@@ -8,8 +8,8 @@ use super::super::limits::{ATTEMPTS_MAX, MESSAGE_BYTES_MAX, REBOOT_DEADLINE, aft
 use super::super::select::Scope;
 use super::{Draft, Visit};
 use crate::model::{
-    Entries, Entry, ExecutorPhase, Group, Interrupt, InterruptRecord, Node, Outcome, Package,
-    Phase, Reason, Record, Stage, State, Verdict,
+    Entry, ExecutorPhase, Group, Interrupt, InterruptRecord, Node, Outcome, Package, Phase, Reason,
+    Record, Rollout, Stage, State, Verdict,
 };
 
 /// The record's reason when a node did not come back in time.
@@ -24,7 +24,7 @@ pub(crate) fn advance(visit: &Visit<'_>, draft: &mut Draft) {
         reboot_overdue(visit, draft);
         return;
     }
-    if given_up(draft) {
+    if given_up(visit, draft) {
         return;
     }
     follow_target(visit, draft);
@@ -49,11 +49,12 @@ pub(crate) fn finish(visit: &Visit<'_>, draft: &mut Draft) {
     let needs = needs(visit, draft);
     let ready = due::ready(visit.scope.rollout, &needs, &draft.entries);
     let is_ready = |name: &String| ready.iter().any(|package| package.name == *name);
-    if given_up(draft) {
+    if given_up(visit, draft) {
         end(draft, Outcome::Erroring);
     } else if draft.record.phase != Phase::Interrupting
+        && !rest_may_run(visit, draft)
         && needs.iter().all(|(name, need)| {
-            !need.begun && (is_for_later(visit, draft, name) || !is_ready(name))
+            !is_ready(name) || (!need.begun && is_for_later(visit, draft, name))
         })
     {
         if needs.is_empty() {
@@ -73,12 +74,28 @@ fn needs(visit: &Visit<'_>, draft: &Draft) -> BTreeMap<String, Need> {
     due::needs(visit.scope.rollout, &draft.entries, Some(&draft.record), snapshots)
 }
 
-/// Returns whether a stage failed for good.
-fn given_up(draft: &Draft) -> bool {
-    let out_of_attempts = draft
-        .entries
-        .values()
-        .any(|entry| entry.state == State::Erroring && entry.restarts.unwrap_or(0) >= ATTEMPTS_MAX);
+/// Returns whether this visit works on the entry: a version wanted now, or one that had reached
+/// its interrupt when the target changed and ends under its own snapshot (design §7).
+pub(crate) fn is_driven(rollout: &Rollout, record: &Record, entry: &Entry) -> bool {
+    let frozen = matches!(entry.stage, Stage::Interrupt | Stage::PostInterrupt)
+        && entry.state != State::Skipped
+        && is_touched(record, entry);
+    rollout.package(&entry.id()).is_some() || frozen
+}
+
+/// Returns whether this visit has changed the entry.
+fn is_touched(record: &Record, entry: &Entry) -> bool {
+    entry.since.is_some_and(|since| since >= record.picked)
+}
+
+/// Returns whether a stage failed for good in this visit.
+fn given_up(visit: &Visit<'_>, draft: &Draft) -> bool {
+    let out_of_attempts = draft.entries.values().any(|entry| {
+        entry.state == State::Erroring
+            && entry.restarts.unwrap_or(0) >= ATTEMPTS_MAX
+            && is_touched(&draft.record, entry)
+            && is_driven(visit.scope.rollout, &draft.record, entry)
+    });
     let reason = draft.record.reason.as_deref();
     out_of_attempts || [Some(REBOOT_OVERDUE), Some(DRAIN_TIMED_OUT)].contains(&reason)
 }
@@ -91,8 +108,7 @@ fn is_for_later(visit: &Visit<'_>, draft: &Draft, package: &str) -> bool {
     let touched = draft
         .entries
         .values()
-        .filter(|entry| entry.name == wanted.name)
-        .any(|entry| entry.since.is_some_and(|since| since >= draft.record.picked));
+        .any(|entry| entry.name == wanted.name && is_touched(&draft.record, entry));
     draft.record.phase == Phase::Interrupted && touched
 }
 
@@ -151,12 +167,21 @@ pub(crate) fn begin_ready(
         let Some(need) = needs.get(&package.name) else { continue };
         let snapshot = package.snapshot_name(&scope.rollout.name);
         let known = scope.input.observed.snapshots.contains_key(&snapshot);
-        let touched = draft
-            .entries
-            .get(&package.id())
-            .is_some_and(|entry| entry.since.is_some_and(|since| since >= draft.record.picked));
-        let later = draft.record.phase == Phase::Interrupted && touched;
-        if !known || later || (need.begun && touched) {
+        let entry = draft.entries.get(&package.id());
+        let touched = entry.is_some_and(|entry| is_touched(&draft.record, entry));
+        let later = draft.record.phase == Phase::Interrupted
+            && draft
+                .entries
+                .values()
+                .any(|entry| entry.name == package.name && is_touched(&draft.record, entry));
+        let busy = scope.executors.get(node.name.as_str()).is_some_and(|here| {
+            here.iter().any(|executor| {
+                executor.is_active()
+                    && executor.visit.rollout == scope.rollout.name
+                    && executor.package.name == package.name
+            })
+        });
+        if !known || later || busy || (need.begun && touched) {
             continue;
         }
         begin(draft, package, need, snapshot, scope.input.now);
@@ -184,6 +209,10 @@ fn begin(
     let id = package.id();
     let before = draft.entries.get(&id);
     let other = before.map(|entry| entry.other.clone()).unwrap_or_default();
+    // A version that was begun and not finished has lost its host to this one.
+    draft.entries.retain(|other, entry| {
+        other.name != id.name || *other == id || entry.state == State::Complete
+    });
     // What waits for an interrupt must reach the interrupt again through the record.
     let state = if need.stage == Stage::Interrupt { State::Skipped } else { State::InProgress };
     draft.entries.insert(
@@ -214,7 +243,7 @@ fn begin(
 /// Records the merged interrupt as begun, once everything that may run before it is done.
 fn begin_interrupt(visit: &Visit<'_>, draft: &mut Draft) {
     let Some((winner, merged)) = waiting_for_interrupt(visit, draft) else { return };
-    let quiet = visit.active.is_empty() && !rest_may_run(&draft.entries);
+    let quiet = visit.active.is_empty() && !rest_may_run(visit, draft);
     let clear = matches!(drain(visit.scope, visit.node, &draft.record), Drain::Clear);
     if !quiet || !clear || !draft.record.held || !visit.node.ready {
         return;
@@ -253,9 +282,16 @@ fn waiting_for_interrupt(
 }
 
 /// Returns whether a package is still on its way to its interrupt or its end.
-fn rest_may_run(entries: &Entries) -> bool {
-    entries.values().any(|entry| {
-        let installing = matches!(entry.stage, Stage::Apply | Stage::Upgrade | Stage::Config);
+fn rest_may_run(visit: &Visit<'_>, draft: &Draft) -> bool {
+    let needs = needs(visit, draft);
+    let ready = due::ready(visit.scope.rollout, &needs, &draft.entries);
+    let driven = draft.entries.values().filter(|entry| {
+        is_touched(&draft.record, entry) && is_driven(visit.scope.rollout, &draft.record, entry)
+    });
+    driven.into_iter().any(|entry| {
+        // One that waits for a package that must be interrupted first would wait for ever.
+        let installing = matches!(entry.stage, Stage::Apply | Stage::Upgrade | Stage::Config)
+            && ready.iter().any(|package| package.id() == entry.id());
         let verifying = entry.stage == Stage::PostInterrupt;
         (installing || verifying) && matches!(entry.state, State::InProgress | State::Erroring)
     })

@@ -1,8 +1,10 @@
 //! Starts what the record says is begun: moves pods, creates executors, waits out back-offs.
 
 use super::super::drain::{Drain, drain};
+use super::super::due;
 use super::super::limits::{REBOOT_DEADLINE, after, back_off};
 use super::super::wake;
+use super::advance::is_driven;
 use super::{Visit, attempt_key};
 use crate::model::{
     Action, Entry, Executor, ExecutorPhase, ExecutorSpec, Group, Interrupt, InterruptKind,
@@ -14,18 +16,24 @@ pub(crate) fn start(visit: &Visit<'_>, plan: &mut Plan) -> Verdict {
     let mut verdicts = Vec::new();
     let mut known = None;
     for entry in visit.scope.entries(visit.node).values() {
-        let wanted = visit.scope.rollout.packages.contains_key(&entry.name);
-        if !wanted || entry.state == State::Complete {
+        let driven = is_driven(visit.scope.rollout, visit.record, entry);
+        // During the interrupt nothing else starts, whatever the target has become.
+        let held_back =
+            visit.record.phase == Phase::Interrupting && entry.stage != Stage::Interrupt;
+        if !driven || held_back || entry.state == State::Complete {
             continue;
         }
         let verdict = match entry.stage {
             Stage::Apply | Stage::Upgrade | Stage::Config | Stage::PostInterrupt => {
                 start_package(visit, entry, &mut known, plan)
             }
-            Stage::Interrupt if entry.state == State::Skipped => {
-                await_interrupt(visit, &mut known, plan)
+            Stage::Interrupt if visit.record.phase == Phase::Interrupting => {
+                if entry.state == State::Skipped {
+                    continue;
+                }
+                start_interrupt(visit, entry, plan)
             }
-            Stage::Interrupt => start_interrupt(visit, entry, plan),
+            Stage::Interrupt => await_interrupt(visit, &mut known, plan),
             Stage::Uninstall | Stage::UninstallInterrupt => continue,
         };
         verdicts.push(verdict);
@@ -67,6 +75,9 @@ fn start_package(
     }) {
         return running(executor, entry);
     }
+    if let Some(verdict) = awaiting_parent(visit, entry) {
+        return verdict;
+    }
     let interrupting = visit.record.interrupts_due.contains_key(&entry.name);
     if interrupting && let Some(verdict) = undrained(visit, known, plan) {
         return verdict;
@@ -89,6 +100,19 @@ fn start_package(
         }
     };
     create(visit, entry, work, plan)
+}
+
+/// Returns what a package waits for whose parent became due again after it had begun.
+fn awaiting_parent(visit: &Visit<'_>, entry: &Entry) -> Option<Verdict> {
+    let package = visit.scope.rollout.package(&entry.id())?;
+    let needs = visit.scope.needs(visit.node);
+    let ready = due::ready(visit.scope.rollout, &needs, visit.scope.entries(visit.node));
+    if entry.stage == Stage::PostInterrupt || ready.iter().any(|ready| ready.name == entry.name) {
+        return None;
+    }
+    let on = package.depends_on.keys().find(|parent| needs.contains_key(*parent));
+    let on = on.or_else(|| needs.keys().next()).cloned().unwrap_or_default();
+    Some(Verdict::wait(Reason::WaitingForPackage { package: entry.name.clone(), on }))
 }
 
 /// Waits for the other packages, and for the node, before the interrupt is recorded as begun.

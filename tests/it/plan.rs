@@ -1,1 +1,0 @@
-//! The decision: tables, audit, planner world.
