@@ -1,1 +1,0 @@
-//! The same scenarios on a real kube-apiserver with etcd.
