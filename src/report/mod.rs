@@ -1,1 +1,27 @@
-//! Everything people read: status files, plans as text, all wording in one place.
+//! Everything people read, and nothing else: all wording in one place.
+//!
+//! In: a planner's [`Input`](crate::model::Input) and [`Plan`](crate::model::Plan), and what Git
+//! says of itself. Out: text and bytes, equal for equal state. Never here: a clock, a file, a
+//! client, a log line, a decision about the fleet.
+#![warn(missing_docs)]
+#![warn(clippy::wildcard_enum_match_arm)]
+
+mod concern;
+pub mod events;
+pub mod explain;
+pub mod findings;
+mod needs;
+pub mod plan_text;
+pub mod progress;
+mod state;
+pub mod status_branch;
+mod survey;
+mod wording;
+
+pub use concern::{Concern, concern, label, since, way_out};
+pub use state::{
+    CompartmentState, Effect, FleetPhase, FleetState, HeldRevision, InterruptFacts, NamedNodes,
+    Need, NodeFacts, PackageState, RolloutState, SettledEntry, SourceError, SourceMode, SourceView,
+    Stop, VisitFacts, WaitGroup,
+};
+pub use wording::{clean, short_revision};

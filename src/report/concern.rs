@@ -1,0 +1,208 @@
+//! Whose concern a reason is, and what a person can do about it.
+//!
+//! In: a verdict. Out: who must act, a heading to group by, a way out. The sentence itself is
+//! [`Reason`]'s own; it is never worded a second time here.
+
+use jiff::Timestamp;
+
+use crate::model::{Reason, Verdict, VerdictKind};
+
+/// Who has to act before a node goes on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Concern {
+    /// Nobody: it is done.
+    Settled,
+    /// Nobody: it is being worked on.
+    Works,
+    /// Nobody: it goes on by itself.
+    Waits,
+    /// Whoever switched it off on purpose; nothing is wrong.
+    OnPurpose,
+    /// A person: it does not go on otherwise.
+    NeedsPerson,
+}
+
+/// What a reason says about itself, whatever the kind of its verdict.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Nature {
+    /// Gone again in a moment.
+    Passing,
+    /// Goes on by itself, unless the planner says that it is blocked.
+    ByItself,
+    /// Always one and the same concern.
+    Always(Concern),
+}
+
+/// Returns who has to act.
+pub fn concern(verdict: &Verdict) -> Concern {
+    let (nature, _) = nature(&verdict.reason);
+    match (nature, verdict.kind) {
+        (Nature::Always(concern), _) => concern,
+        (Nature::Passing | Nature::ByItself, VerdictKind::Done) => Concern::Settled,
+        (Nature::Passing | Nature::ByItself, VerdictKind::Blocked) => Concern::NeedsPerson,
+        (Nature::Passing, VerdictKind::Act | VerdictKind::Wait) => Concern::Works,
+        (Nature::ByItself, VerdictKind::Act) => Concern::Works,
+        (Nature::ByItself, VerdictKind::Wait) => Concern::Waits,
+    }
+}
+
+/// Returns the heading that nodes with this kind of reason are counted under.
+pub fn label(reason: &Reason) -> &'static str {
+    nature(reason).1
+}
+
+fn nature(reason: &Reason) -> (Nature, &'static str) {
+    use Nature::{Always, ByItself, Passing};
+    const PERSON: Nature = Always(Concern::NeedsPerson);
+    const PURPOSE: Nature = Always(Concern::OnPurpose);
+    match reason {
+        Reason::UpToDate => (Always(Concern::Settled), "up to date"),
+        Reason::Picking { .. } => (Passing, "picked"),
+        Reason::Starting { .. } => (Passing, "starting"),
+        Reason::Running { .. } => (Passing, "running"),
+        Reason::NotStarted { .. } => (ByItself, "executors not started"),
+        Reason::Recording { .. } => (Passing, "recording"),
+        Reason::Releasing => (Passing, "releasing"),
+        Reason::Draining { .. } => (ByItself, "draining"),
+        Reason::DrainTimedOut { .. } => (PERSON, "drain timed out"),
+        Reason::DrainRefused { .. } => (PERSON, "drain refused"),
+        Reason::ProtectedPod { .. } => (ByItself, "protected pods"),
+        Reason::DisruptionBudget { .. } => (ByItself, "disruption budgets"),
+        Reason::CordonNotSeen => (Passing, "cordoning"),
+        Reason::Interrupting { .. } => (Passing, "interrupting"),
+        Reason::Rebooting { .. } => (ByItself, "rebooting"),
+        Reason::BackingOff { .. } => (ByItself, "backing off"),
+        Reason::Failed { .. } => (PERSON, "failed"),
+        Reason::InterruptFailed { .. } => (PERSON, "interrupt failed"),
+        Reason::WaitingForBatch { .. } => (ByItself, "batch not come"),
+        Reason::PreparingBatch => (Passing, "preparing the batch"),
+        Reason::BudgetUsed { .. } => (ByItself, "budget used"),
+        Reason::BudgetZero => (PURPOSE, "budget zero"),
+        Reason::Stopped { .. } => (PERSON, "stopped"),
+        Reason::Predecessor { .. } => (ByItself, "earlier rollout not done"),
+        Reason::OtherRollout { .. } => (ByItself, "other rollout on the node"),
+        Reason::Paused => (PURPOSE, "paused"),
+        Reason::Disabled => (PURPOSE, "disabled"),
+        Reason::Deleting => (ByItself, "resource being deleted"),
+        Reason::ApplyingRevision { .. } => (ByItself, "revision being applied"),
+        // What holds the source is a need of its own, said once and not once a node.
+        Reason::SourceHeld { .. } => (Always(Concern::Waits), "source held"),
+        Reason::InvalidResource { .. } => (PERSON, "resource unreadable"),
+        Reason::PolicyMissing { .. } => (PERSON, "policy missing"),
+        Reason::PolicyUnsupported { .. } => (PERSON, "policy not supported"),
+        Reason::UninstallUnsupported { .. } => (PERSON, "uninstall not supported"),
+        Reason::DependencyMissing { .. } => (PERSON, "dependency cannot complete"),
+        Reason::NodeNotReady { .. } => (ByItself, "nodes not ready"),
+        Reason::NodeDeleting => (Always(Concern::Waits), "nodes being deleted"),
+        Reason::Uncordoned { .. } => (PERSON, "uncordoned by others"),
+        Reason::Ignored => (PURPOSE, "ignored"),
+        Reason::TaintNotTolerated { .. } => (PERSON, "taint not tolerated"),
+        Reason::MalformedState { .. } => (PERSON, "annotation unreadable"),
+        Reason::Frozen { .. } => (PERSON, "frozen"),
+    }
+}
+
+/// Returns since when it is so, where the reason knows.
+pub fn since(reason: &Reason) -> Option<Timestamp> {
+    match reason {
+        Reason::Running { since, .. }
+        | Reason::NotStarted { since, .. }
+        | Reason::Draining { since, .. }
+        | Reason::DrainTimedOut { since, .. }
+        | Reason::ProtectedPod { since, .. }
+        | Reason::Interrupting { since, .. }
+        | Reason::Rebooting { since } => Some(*since),
+        Reason::NodeNotReady { since } => *since,
+        Reason::UpToDate
+        | Reason::Picking { .. }
+        | Reason::Starting { .. }
+        | Reason::Recording { .. }
+        | Reason::Releasing
+        | Reason::DrainRefused { .. }
+        | Reason::DisruptionBudget { .. }
+        | Reason::CordonNotSeen
+        | Reason::BackingOff { .. }
+        | Reason::Failed { .. }
+        | Reason::InterruptFailed { .. }
+        | Reason::WaitingForBatch { .. }
+        | Reason::PreparingBatch
+        | Reason::BudgetUsed { .. }
+        | Reason::BudgetZero
+        | Reason::Stopped { .. }
+        | Reason::Predecessor { .. }
+        | Reason::OtherRollout { .. }
+        | Reason::Paused
+        | Reason::Disabled
+        | Reason::Deleting
+        | Reason::ApplyingRevision { .. }
+        | Reason::SourceHeld { .. }
+        | Reason::InvalidResource { .. }
+        | Reason::PolicyMissing { .. }
+        | Reason::PolicyUnsupported { .. }
+        | Reason::UninstallUnsupported { .. }
+        | Reason::DependencyMissing { .. }
+        | Reason::NodeDeleting
+        | Reason::Uncordoned { .. }
+        | Reason::Ignored
+        | Reason::TaintNotTolerated { .. }
+        | Reason::MalformedState { .. }
+        | Reason::Frozen { .. } => None,
+    }
+}
+
+/// Returns what a person can do, one line without a final period.
+pub fn way_out(reason: &Reason) -> &'static str {
+    match reason {
+        Reason::UpToDate => "nothing to do",
+        Reason::Picking { .. }
+        | Reason::Starting { .. }
+        | Reason::Running { .. }
+        | Reason::Recording { .. }
+        | Reason::Releasing
+        | Reason::CordonNotSeen
+        | Reason::PreparingBatch
+        | Reason::WaitingForBatch { .. }
+        | Reason::Predecessor { .. }
+        | Reason::OtherRollout { .. }
+        | Reason::ApplyingRevision { .. }
+        | Reason::Deleting
+        | Reason::NodeDeleting
+        | Reason::BackingOff { .. } => "wait, it goes on by itself",
+        Reason::Interrupting { .. } | Reason::Rebooting { .. } => {
+            "wait; if the node does not come back, look at its console"
+        }
+        Reason::NotStarted { .. } => {
+            "wait; if it stays, check that the image exists and that the node can pull it"
+        }
+        Reason::Draining { .. } => "wait, or see what keeps the pod from ending",
+        Reason::DisruptionBudget { .. } => {
+            "wait, or have the owner of the PodDisruptionBudget allow one more disruption"
+        }
+        Reason::ProtectedPod { .. } => "wait, or ask the owner of the pod to checkpoint and end it",
+        Reason::DrainTimedOut { .. } => {
+            "move the pod, widen its PodDisruptionBudget, or raise drainConfig.timeout"
+        }
+        Reason::DrainRefused { .. } => "move the pod by hand, or allow it in drainConfig",
+        Reason::Failed { .. } | Reason::InterruptFailed { .. } | Reason::Stopped { .. } => {
+            "fix the package or its configuration and commit: a changed package is tried again"
+        }
+        Reason::BudgetUsed { .. } => "wait, or raise interruptionBudget",
+        Reason::BudgetZero => "raise interruptionBudget to let it begin",
+        Reason::Paused => "remove the annotation nodewright.nvidia.com/pause to go on",
+        Reason::Disabled => "remove the annotation nodewright.nvidia.com/disable to go on",
+        Reason::SourceHeld { .. } => "see what holds the source",
+        Reason::InvalidResource { .. } => "correct the resource in its source",
+        Reason::PolicyMissing { .. } => {
+            "commit the DeploymentPolicy, or set interruptionBudget in its place"
+        }
+        Reason::PolicyUnsupported { .. } => "set interruptionBudget in its place",
+        Reason::UninstallUnsupported { .. } => "set uninstall.apply back to false and commit",
+        Reason::DependencyMissing { .. } => "add the missing package, or remove the dependsOn",
+        Reason::NodeNotReady { .. } => "repair the node, or label it to be ignored",
+        Reason::Uncordoned { .. } => "kubectl cordon the node to let it go on",
+        Reason::Ignored => "remove the label nodewright.nvidia.com/ignore to include the node",
+        Reason::TaintNotTolerated { .. } => "add the taint to additionalTolerations or remove it",
+        Reason::MalformedState { .. } => "repair or remove the annotation on the node",
+        Reason::Frozen { .. } => "report it with the daemon's log; nothing more is touched",
+    }
+}

@@ -1,0 +1,225 @@
+//! Kubernetes events: what the daemon writes beside an action or a verdict.
+//!
+//! In: an action that was executed, or a verdict that changed. Out: type, reason and action in
+//! upstream's words (upstream contract A.7), and a note. Never here: whether, or how often, it is
+//! written; that is the writer's business.
+
+use crate::model::{
+    Action, Eviction, EvictionMethod, ExecutorSpec, InterruptKind, NodePatch, Outcome, PatchKind,
+    Reason, Record, Stage, Verdict, Work,
+};
+
+use super::concern::{Concern, concern, way_out};
+use super::wording::clean;
+
+/// Longest note that the API server takes.
+pub const NOTE_MAX_BYTES: usize = 1024;
+
+/// Whether an event is a matter of course.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum EventKind {
+    /// As intended.
+    Normal,
+    /// Somebody ought to look.
+    Warning,
+}
+
+impl EventKind {
+    /// Returns the word of the field `type`.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Normal => "Normal",
+            Self::Warning => "Warning",
+        }
+    }
+}
+
+/// An event about a node, for a rollout.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Event {
+    /// The node it is about.
+    pub node: String,
+    /// The rollout it happened for.
+    pub rollout: String,
+    /// Whether it is a matter of course.
+    pub kind: EventKind,
+    /// The field `reason`.
+    pub reason: &'static str,
+    /// The field `action`.
+    pub action: &'static str,
+    /// The field `note`, at most [`NOTE_MAX_BYTES`].
+    pub note: String,
+}
+
+/// Returns the event of an executed action, where people care for it.
+pub fn of_action(action: &Action) -> Option<Event> {
+    match action {
+        Action::PatchNode(patch) => of_patch(patch),
+        Action::Evict(eviction) => Some(of_eviction(eviction)),
+        Action::CreateExecutor(executor) => Some(of_executor(executor)),
+        Action::CreateSnapshot(_)
+        | Action::DeleteSnapshot(_)
+        | Action::WriteStatus(_)
+        | Action::WriteNodeMetadata(_)
+        | Action::DeleteExecutors { .. }
+        | Action::DeleteExecutor { .. } => None,
+    }
+}
+
+/// Returns the event of a verdict whose reason differs from the one before, where a person must
+/// act or a protected pod is waited for. A failed stage is told by the action that records it.
+pub fn of_verdict(
+    rollout: &str,
+    node: &str,
+    previous: Option<&Verdict>,
+    now: &Verdict,
+) -> Option<Event> {
+    let is_same = previous.is_some_and(|previous| previous.reason.word() == now.reason.word());
+    let is_protected = matches!(now.reason, Reason::ProtectedPod { .. });
+    let is_failure = matches!(now.reason, Reason::Failed { .. } | Reason::InterruptFailed { .. });
+    let needs_person = concern(now) == Concern::NeedsPerson && !is_failure;
+    if is_same || !(needs_person || is_protected) {
+        return None;
+    }
+    let (reason, action) = verdict_words(&now.reason);
+    let note = if needs_person {
+        format!("{}; way out: {}", now.reason, way_out(&now.reason))
+    } else {
+        now.reason.to_string()
+    };
+    let kind = if needs_person { EventKind::Warning } else { EventKind::Normal };
+    Some(event(node, rollout, kind, reason, action, &note))
+}
+
+/// Returns upstream's reason and our action for a verdict.
+fn verdict_words(reason: &Reason) -> (&'static str, &'static str) {
+    let is_drain = matches!(reason, Reason::DrainRefused { .. } | Reason::ProtectedPod { .. });
+    if matches!(reason, Reason::DrainTimedOut { .. }) {
+        ("DrainTimeout", "Evict")
+    } else if is_drain {
+        ("Drain", "Wait")
+    } else {
+        ("State", "Transition")
+    }
+}
+
+fn event(
+    node: &str,
+    rollout: &str,
+    kind: EventKind,
+    reason: &'static str,
+    action: &'static str,
+    note: &str,
+) -> Event {
+    Event {
+        node: node.to_owned(),
+        rollout: rollout.to_owned(),
+        kind,
+        reason,
+        action,
+        note: clean(note, NOTE_MAX_BYTES),
+    }
+}
+
+fn of_patch(patch: &NodePatch) -> Option<Event> {
+    let record = patch.record.as_ref();
+    let say = |kind, reason, action, note: &str| {
+        Some(event(&patch.node, &patch.rollout, kind, reason, action, note))
+    };
+    match &patch.kind {
+        PatchKind::Pick { .. } => {
+            say(EventKind::Normal, "State", "Pick", &picked_note(record?, patch.unschedulable))
+        }
+        PatchKind::Progress { record_text, .. } => {
+            let record = record?;
+            let before = record_text.as_deref().and_then(|text| serde_json::from_str(text).ok());
+            if let Some(note) = failed_note(before.as_ref(), record) {
+                return say(EventKind::Warning, "State", "MarkErroring", &note);
+            }
+            let note = reboot_note(before.as_ref(), record)?;
+            say(EventKind::Normal, "Reboot", "ProveReboot", &note)
+        }
+        PatchKind::Release { .. } => match record?.outcome? {
+            Outcome::Complete => {
+                say(EventKind::Normal, "State", "MarkComplete", "every package is as wanted")
+            }
+            Outcome::Erroring => {
+                say(EventKind::Warning, "State", "MarkErroring", &failure_text(record?))
+            }
+            Outcome::Released => {
+                let why = record?.message.as_deref().unwrap_or("no longer needed here");
+                say(EventKind::Normal, "State", "Release", &format!("let go: {why}"))
+            }
+        },
+    }
+}
+
+fn picked_note(record: &Record, unschedulable: Option<bool>) -> String {
+    let cordon = if unschedulable == Some(true) || record.held { ", cordoned" } else { "" };
+    format!("picked for batch {} as number {}{cordon}", record.batch, record.order)
+}
+
+/// Returns what failed, if this patch is the one that says so.
+fn failed_note(before: Option<&Record>, now: &Record) -> Option<String> {
+    let was = before.and_then(|record| record.outcome);
+    let is_new = now.outcome == Some(Outcome::Erroring) && was != now.outcome;
+    is_new.then(|| failure_text(now))
+}
+
+fn failure_text(record: &Record) -> String {
+    let word = record.reason.as_deref().unwrap_or("Failed");
+    let held = if record.held { "; the node stays cordoned" } else { "" };
+    match &record.message {
+        Some(message) => format!("{word}: {message}{held}"),
+        None => format!("{word}{held}"),
+    }
+}
+
+/// Returns the proof of a reboot, if this patch is the one that brings it.
+fn reboot_note(before: Option<&Record>, now: &Record) -> Option<String> {
+    let proven = now.boot_last.as_ref()?;
+    if before.and_then(|record| record.boot_last.as_ref()) == Some(proven) {
+        return None;
+    }
+    let boot_before = now.boot_before.as_deref().unwrap_or("not known");
+    Some(format!("rebooted: boot ID {boot_before} became {proven}"))
+}
+
+fn of_eviction(eviction: &Eviction) -> Event {
+    let Eviction { node, rollout, pod, method, grace_period: _ } = eviction;
+    let how = match method {
+        EvictionMethod::Evict => "evicting",
+        EvictionMethod::Delete => "deleting",
+    };
+    let note = format!("{how} pod {pod} to drain the node");
+    event(node, rollout, EventKind::Normal, "Drain", "Evict", &note)
+}
+
+fn of_executor(executor: &ExecutorSpec) -> Event {
+    let package = executor.work.package_id();
+    let attempt = executor.attempt;
+    let (reason, action, note) = match &executor.work {
+        Work::Install { stages, .. } => {
+            let stages: Vec<&str> = stages.iter().map(|stage| stage.as_str()).collect();
+            let note = format!("{} of {package}, attempt {attempt}", stages.join(", "));
+            ("Apply", "ApplyPackage", note)
+        }
+        Work::Interrupt { interrupt, .. } => {
+            let services = match interrupt.kind {
+                InterruptKind::Service => format!(" ({})", interrupt.services.join(", ")),
+                InterruptKind::Reboot | InterruptKind::RestartAllServices | InterruptKind::Noop => {
+                    String::new()
+                }
+            };
+            let kind = interrupt.kind;
+            let note = format!("interrupt {kind}{services} for {package}, attempt {attempt}");
+            ("Interrupt", "Interrupt", note)
+        }
+        Work::Verify { .. } => {
+            let stage = Stage::PostInterrupt;
+            ("Apply", "VerifyPackage", format!("{stage} of {package}, attempt {attempt}"))
+        }
+    };
+    let visit = &executor.visit;
+    event(&visit.node, &visit.rollout, EventKind::Normal, reason, action, &note)
+}
