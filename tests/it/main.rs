@@ -8,6 +8,7 @@ mod daemon;
 mod git;
 mod manifest;
 mod plan;
+mod report;
 mod scenario;
 mod sim;
 mod tidy;

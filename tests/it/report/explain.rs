@@ -1,0 +1,87 @@
+//! One node's story.
+
+use nodewright::model::{InterruptKind, InterruptRecord, Stage, State, Verdict};
+use nodewright::report::explain;
+
+use super::world::{World, three_pools, time};
+
+fn story(world: &World, node: &str) -> String {
+    explain::node(&world.input, &world.plan, node).expect("the node is there")
+}
+
+#[test]
+fn a_node_that_waits_names_the_pod_and_what_a_person_can_do() {
+    insta::assert_snapshot!(story(&three_pools(), "gpu-003"), @r#"
+    gpu-003  ready · schedulable
+
+    h100-train  WAITING, goes on by itself
+      why      protected: pod ml/llama-70b-0 must finish, runs since 2026-11-24T08:03:00Z (JobSet llama-70b)
+      since    2026-11-24T08:03:00Z, 3 h 57 min ago
+      wanted   kernel-tuning 1.5.0 (reboot)
+      you can  wait, or ask the owner of the pod to checkpoint and end it
+    "#);
+}
+
+#[test]
+fn a_node_that_failed_says_what_and_since_when() {
+    insta::assert_snapshot!(story(&three_pools(), "cpu-011"), @r#"
+    cpu-011  ready · cordoned for general
+
+    general  BLOCKED, needs you
+      why      config of containerd-cfg|2.1.1 failed 4 times: config-check exit 1: unknown key `SystemdCgroups`
+      since    2026-11-24T10:15:00Z, 1 h 45 min ago
+      wanted   containerd-cfg 2.1.1 (service)
+      on it    containerd-cfg 2.1.1: config erroring since 2026-11-24T10:15:00Z, 4 failed attempts
+      visit    number 7, batch 2, order 5, picked 2026-11-24T10:00:00Z, ended in failure
+      said     config-check exit 1: unknown key
+      you can  fix the package or its configuration and commit: a changed package is tried again
+    "#);
+}
+
+#[test]
+fn a_node_that_reboots_names_the_boot() {
+    let mut world = three_pools();
+    let record = world.visit("h100-train", "gpu-005", Stage::Interrupt, State::InProgress);
+    record.boot_before = Some("boot-1".to_owned());
+    record.interrupt = Some(InterruptRecord {
+        kind: InterruptKind::Reboot,
+        services: Vec::new(),
+        package: "kernel-tuning|1.5.0".to_owned().try_into().expect("name and version"),
+        since: time("09:12"),
+    });
+    insta::assert_snapshot!(story(&world, "gpu-005"), @r#"
+    gpu-005  ready · cordoned for h100-train
+
+    h100-train  WAITING, goes on by itself
+      why      reboot issued at 2026-11-24T09:12:00Z, waiting for the node to come back
+      since    2026-11-24T09:12:00Z, 2 h 48 min ago
+      wanted   kernel-tuning 1.5.0 (reboot)
+      on it    kernel-tuning 1.5.0: interrupt in progress since 2026-11-24T10:15:00Z
+      visit    number 7, batch 2, order 5, picked 2026-11-24T10:00:00Z, at work
+      reboot   boot ID before is boot-1, not yet changed
+      you can  wait; if the node does not come back, look at its console
+    "#);
+}
+
+#[test]
+fn a_node_that_nothing_selects_says_so_and_what_was_left() {
+    let mut world = three_pools();
+    world.plan.verdicts.get_mut("general").expect("added above").remove("cpu-011");
+    let node = world.input.observed.nodes.get_mut("cpu-011").expect("added above");
+    node.cordons.clear();
+    insta::assert_snapshot!(story(&world, "cpu-011"), @r#"
+    cpu-011  ready · cordoned, not by us
+    no rollout selects this node
+
+    general  no longer selects this node
+      on it    containerd-cfg 2.1.1: config erroring since 2026-11-24T10:15:00Z, 4 failed attempts
+    "#);
+}
+
+#[test]
+fn an_unknown_node_has_no_story() {
+    let mut world = three_pools();
+    assert_eq!(explain::node(&world.input, &world.plan, "gpu-999"), None);
+    world.nodes("gb200", &["gpu-999"], &Verdict::done());
+    assert!(story(&world, "gpu-999").contains("DONE"));
+}

@@ -1,0 +1,7 @@
+//! Everything people read: snapshots of every surface, and equal bytes for equal state.
+mod explain;
+mod messages;
+mod progress;
+mod reasons;
+mod status_branch;
+mod world;
