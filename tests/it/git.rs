@@ -1,1 +1,0 @@
-//! Git servers on loopback.
