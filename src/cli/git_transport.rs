@@ -2,7 +2,6 @@
 
 use std::error::Error;
 use std::io::{self, Write};
-use std::iter;
 use std::process::ExitCode;
 
 use crate::git;
@@ -12,10 +11,11 @@ pub(super) fn main() -> ExitCode {
     let Err(error) = git::transport_main(io::stdin().lock(), io::stdout().lock()) else {
         return ExitCode::SUCCESS;
     };
-    let first: &dyn Error = &error;
-    for cause in iter::successors(Some(first), |cause| cause.source()) {
+    let mut cause: Option<&dyn Error> = Some(&error);
+    while let Some(one) = cause {
         // The daemon shows this as the child's last words; if it is gone, nobody reads it.
-        drop(writeln!(io::stderr(), "{cause}"));
+        drop(writeln!(io::stderr(), "{one}"));
+        cause = one.source();
     }
     ExitCode::from(2)
 }

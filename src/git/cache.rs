@@ -15,6 +15,14 @@ use thiserror::Error;
 const SOURCE_PREFIX: &str = "refs/nodewright/source/";
 const STATUS_PREFIX: &str = "refs/nodewright/status/";
 
+/// How many packs the clone may gather, one for each fetch that brought something.
+///
+/// libgit2 cannot repack; with thousands of packs every look-up gets slow.
+const PACKS_MAX: usize = 500;
+
+/// How many loose objects one of the 256 folders may gather: about 50,000 in all.
+const LOOSE_PER_FOLDER_MAX: usize = 200;
+
 /// Says that our own clone cannot be used.
 #[derive(Debug, Error)]
 pub enum CacheError {
@@ -54,6 +62,22 @@ pub(super) fn open(cache: &Path) -> Result<Repository, CacheError> {
 ///
 /// Waits for another transport process that has it; the deadline bounds that.
 pub(super) fn open_locked(cache: &Path) -> Result<Locked, CacheError> {
+    open_locked_as(cache, Growth::Kept)
+}
+
+/// As [`open_locked`], but a clone that has grown too large is made anew: the fetch that follows
+/// fills it in one pack. Not for a push, whose commit would be lost.
+pub(super) fn open_locked_for_fetch(cache: &Path) -> Result<Locked, CacheError> {
+    open_locked_as(cache, Growth::Bounded)
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Growth {
+    Kept,
+    Bounded,
+}
+
+fn open_locked_as(cache: &Path, growth: Growth) -> Result<Locked, CacheError> {
     let failed = |path: &Path| {
         let path = path.to_owned();
         move |source| CacheError::Files { path, source }
@@ -66,8 +90,11 @@ pub(super) fn open_locked(cache: &Path) -> Result<Locked, CacheError> {
     let path = repository_path(cache);
     if path.exists() {
         clear_leftovers(&path).map_err(failed(&path))?;
-        if let Ok(repository) = Repository::open_bare(&path) {
-            return Ok(Locked { repository, _lock: lock });
+        let too_large = growth == Growth::Bounded && is_overgrown(&path).map_err(failed(&path))?;
+        match Repository::open_bare(&path) {
+            Ok(repository) if !too_large => return Ok(Locked { repository, _lock: lock }),
+            // Broken or overgrown.
+            Ok(_) | Err(_) => {}
         }
         fs::remove_dir_all(&path).map_err(failed(&path))?;
     }
@@ -103,6 +130,14 @@ fn clear_leftovers(repository: &Path) -> io::Result<()> {
         }
     }
     Ok(())
+}
+
+/// Estimates loose objects from one folder, as Git's own housekeeping does.
+fn is_overgrown(repository: &Path) -> io::Result<bool> {
+    let packs = entries(&repository.join("objects/pack"))?;
+    let packs = packs.iter().filter(|path| path.extension().is_some_and(|it| it == "pack"));
+    let loose = entries(&repository.join("objects/17"))?;
+    Ok(packs.count() > PACKS_MAX || loose.len() > LOOSE_PER_FOLDER_MAX)
 }
 
 fn clear_locks(folder: &Path) -> io::Result<()> {

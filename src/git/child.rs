@@ -6,6 +6,7 @@
 
 mod fetch;
 mod push;
+mod push_local;
 mod session;
 
 use std::io::{self, Read, Write};

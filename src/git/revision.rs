@@ -35,6 +35,12 @@ pub enum RevisionError {
         /// What was given.
         text: String,
     },
+    /// Nothing that Git takes as a branch, or a reference of another kind.
+    #[error("`{text}` cannot be followed: a branch name is expected, such as `main`")]
+    Branch {
+        /// What was given.
+        text: String,
+    },
     /// Not `branch@sha1:<40 hex>`.
     #[error("`{text}` is not a revision: `<branch>@sha1:<40 hex>` is expected")]
     Revision {

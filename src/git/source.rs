@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::address::Address;
 use super::protocol::{FetchRequest, Limits};
+use super::revision::RevisionError;
 
 /// The branch that is followed when nobody says otherwise.
 pub const BRANCH_DEFAULT: &str = "main";
@@ -48,10 +49,19 @@ impl Source {
     }
 
     /// Returns the same source on another branch; a `refs/heads/` in front is taken off.
-    #[must_use]
-    pub fn following(mut self, branch: &str) -> Self {
-        branch.strip_prefix("refs/heads/").unwrap_or(branch).clone_into(&mut self.branch);
-        self
+    ///
+    /// # Errors
+    ///
+    /// Git has no such branch name, or it is a reference that is no branch: a pull request's can
+    /// be written by anyone who can open one.
+    pub fn following(mut self, branch: &str) -> Result<Self, RevisionError> {
+        let name = branch.strip_prefix("refs/heads/").unwrap_or(branch);
+        let is_branch = git2::Reference::is_valid_name(&format!("refs/heads/{name}"));
+        if !is_branch || name.starts_with("refs/") {
+            return Err(RevisionError::Branch { text: branch.escape_debug().to_string() });
+        }
+        name.clone_into(&mut self.branch);
+        Ok(self)
     }
 
     /// Returns the same source asked every `poll`, but not more often than [`POLL_MIN`].

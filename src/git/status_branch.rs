@@ -201,10 +201,21 @@ impl StatusBranch {
     ) -> Result<Written, StatusError> {
         let mut attempts = 0;
         loop {
+            let was_known = matches!(self.tip, Tip::Known(_));
             let tip = self.read_tip(transport, attempts).await?;
-            let (built, seq, foreign) = match self.build(commit, epoch, tip.clone()).await? {
-                Built::Unchanged => return Ok(Written::Unchanged),
-                Built::Commit { commit, seq, foreign } => (commit, seq, foreign),
+            let built = self.build(commit, epoch, tip.clone()).await;
+            let (built, seq, foreign) = match built {
+                Ok(Built::Unchanged) => return Ok(Written::Unchanged),
+                Ok(Built::Commit { commit, seq, foreign }) => (commit, seq, foreign),
+                Err(StatusError::Cache(_) | StatusError::Objects { .. }) if was_known => {
+                    // Somebody deleted the cache, as they may: fill it again.
+                    self.tip = Tip::Unknown;
+                    continue;
+                }
+                Err(error) => {
+                    self.tip = Tip::Unknown;
+                    return Err(error);
+                }
             };
             attempts += 1;
             // Until the push is confirmed nobody knows where the branch is.

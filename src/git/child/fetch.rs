@@ -2,7 +2,7 @@
 
 use git2::{AutotagOption, FetchOptions, Oid, Progress, RemoteRedirect, Repository};
 
-use super::session::Session;
+use super::session::{Session, unusable_cache};
 use crate::git::cache;
 use crate::git::error::TransportError;
 use crate::git::protocol::{FetchRequest, Fetched, Limits, status_reference};
@@ -21,7 +21,8 @@ struct Advertised {
 /// Fetches. Blocking; the deadline is the parent's.
 pub(super) fn fetch(request: &FetchRequest) -> Result<Fetched, TransportError> {
     let session = Session::begin(&request.remote, &request.cache)?;
-    let locked = session.open_cache(&request.cache)?;
+    let locked = cache::open_locked_for_fetch(&request.cache)
+        .map_err(|error| unusable_cache(&request.cache, &error))?;
     let repository = &locked.repository;
     let (advertised, received_bytes) = download(&session, repository, request)?;
 

@@ -2,32 +2,54 @@
 
 use std::cell::RefCell;
 
-use git2::{ErrorCode, Oid, PushOptions, RemoteRedirect};
+use git2::{ErrorCode, Oid, PushOptions, RemoteRedirect, Repository};
 
-use super::session::Session;
+use super::push_local;
+use super::session::{Session, unusable_cache, words};
+use crate::git::address::Scheme;
 use crate::git::cache;
 use crate::git::error::TransportError;
 use crate::git::protocol::{PushRequest, status_reference};
 use crate::git::revision::CommitId;
 
+/// Is one push: what, from where, to where.
+pub(super) struct Push<'a> {
+    pub(super) session: &'a Session,
+    pub(super) ours: &'a Repository,
+    pub(super) commit: Oid,
+    /// Where the branch must be now; `None`: it must not exist.
+    pub(super) expected: Option<Oid>,
+    pub(super) reference: String,
+}
+
 /// Pushes. Blocking; the deadline is the parent's.
-///
-/// Success is only what the server says about this very reference: libgit2 returns `Ok` also when
-/// a hook refused it.
 pub(super) fn push(request: &PushRequest) -> Result<(), TransportError> {
     let PushRequest { remote, cache: folder, status_cluster, commit, expected } = request;
     let session = Session::begin(remote, folder)?;
-    let locked = session.open_cache(folder)?;
-    let reference = status_reference(status_cluster);
-    let moved = || TransportError::TipMoved {
-        remote: session.remote.clone(),
-        reference: reference.clone(),
-        expected: expected.clone(),
+    let locked = cache::open_locked(folder).map_err(|error| unusable_cache(folder, &error))?;
+    let failed = |error: git2::Error| session.translate(&error);
+    let push = Push {
+        session: &session,
+        ours: &locked.repository,
+        commit: commit.to_oid().map_err(failed)?,
+        expected: expected.as_ref().map(CommitId::to_oid).transpose().map_err(failed)?,
+        reference: status_reference(status_cluster),
     };
-    let expected_oid = expected
-        .as_ref()
-        .map_or(Ok(Oid::ZERO_SHA1), CommitId::to_oid)
-        .map_err(|error| session.translate(&error))?;
+    match remote.address.scheme() {
+        Scheme::File { path } => push_local::push(&push, path)?,
+        Scheme::Https | Scheme::Ssh { .. } => push_over_the_wire(&push)?,
+    }
+    let own = cache::status_tip_reference(status_cluster);
+    locked.repository.reference(&own, push.commit, true, "push").map(|_| ()).map_err(failed)
+}
+
+/// Pushes to a server.
+///
+/// Success is only what the server says about this very reference: libgit2 returns `Ok` also when
+/// a hook refused it.
+fn push_over_the_wire(push: &Push<'_>) -> Result<(), TransportError> {
+    let Push { session, ours, commit, expected, reference } = push;
+    let expected = expected.unwrap_or(Oid::ZERO_SHA1);
     let told: RefCell<Option<Option<String>>> = RefCell::new(None);
 
     let mut callbacks = session.callbacks();
@@ -35,8 +57,8 @@ pub(super) fn push(request: &PushRequest) -> Result<(), TransportError> {
     callbacks.push_negotiation(|updates| {
         let there = updates.iter().find(|it| it.dst_refname_bytes() == reference.as_bytes());
         match there {
-            Some(update) if update.src() == expected_oid => Ok(()),
-            Some(_) | None => Err(session.stop_with(moved())),
+            Some(update) if update.src() == expected => Ok(()),
+            Some(_) | None => Err(session.stop_with(push.moved())),
         }
     });
     callbacks.push_update_reference(|name, refusal| {
@@ -52,35 +74,41 @@ pub(super) fn push(request: &PushRequest) -> Result<(), TransportError> {
         .remote_callbacks(callbacks)
         .follow_redirects(RemoteRedirect::None)
         .custom_headers(&headers);
-    let outcome = locked
-        .repository
-        .remote_anonymous(remote.address.as_str())
+    let outcome = ours
+        .remote_anonymous(&session.remote)
         .and_then(|mut it| it.push(&[format!("{commit}:{reference}")], Some(&mut options)));
     drop(options);
     match outcome {
         Ok(()) => {}
-        Err(error) if error.code() == ErrorCode::NotFastForward => return Err(moved()),
-        // Of repositories on disk libgit2 writes only to bare ones.
-        Err(error) if error.code() == ErrorCode::BareRepo => {
-            let message = error.message().to_owned();
-            return Err(TransportError::PushRefused { remote: session.remote, reference, message });
-        }
+        Err(error) if error.code() == ErrorCode::NotFastForward => return Err(push.moved()),
         Err(error) => return Err(session.translate(&error)),
     }
     match told.into_inner() {
-        Some(None) => {}
-        Some(Some(message)) => {
-            let message = crate::git::address::redact(&message);
-            let remote = session.remote.clone();
-            return Err(TransportError::PushRefused { remote, reference, message });
-        }
-        None => {
-            return Err(TransportError::PushUnconfirmed { remote: session.remote, reference });
+        Some(None) => Ok(()),
+        Some(Some(message)) => Err(push.refused(&message)),
+        None => Err(TransportError::PushUnconfirmed {
+            remote: session.remote.clone(),
+            reference: reference.clone(),
+        }),
+    }
+}
+
+impl Push<'_> {
+    /// Returns the error that says that the branch is elsewhere.
+    pub(super) fn moved(&self) -> TransportError {
+        TransportError::TipMoved {
+            remote: self.session.remote.clone(),
+            reference: self.reference.clone(),
+            expected: self.expected.map(CommitId::from_oid),
         }
     }
-    let own = cache::status_tip_reference(status_cluster);
-    commit
-        .to_oid()
-        .and_then(|tip| locked.repository.reference(&own, tip, true, "push").map(|_| ()))
-        .map_err(|error| session.translate(&error))
+
+    /// Returns the error that says that the reference was refused.
+    pub(super) fn refused(&self, message: &str) -> TransportError {
+        TransportError::PushRefused {
+            remote: self.session.remote.clone(),
+            reference: self.reference.clone(),
+            message: words(message),
+        }
+    }
 }

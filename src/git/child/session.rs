@@ -8,12 +8,15 @@ use std::path::Path;
 use git2::{CertificateCheckStatus, Cred, CredentialType, ErrorClass, ErrorCode, RemoteCallbacks};
 
 use crate::git::address::{Address, Scheme, redact};
-use crate::git::cache::{self, Locked};
+use crate::git::cache::CacheError;
 use crate::git::credentials::Credentials;
 use crate::git::error::TransportError;
 use crate::git::known_hosts::{HostKeyProblem, KnownHosts, fingerprint, key_type_of};
 use crate::git::options;
 use crate::git::source::Remote;
+
+/// The most of a server's words that an error repeats.
+const WORDS_MAX_CHARS: usize = 512;
 
 /// Holds what one transfer needs, and what its callbacks found out.
 pub(super) struct Session {
@@ -68,14 +71,6 @@ impl Session {
             known_hosts,
             noted: RefCell::new(None),
             offered: RefCell::new(0),
-        })
-    }
-
-    /// Opens our clone, alone.
-    pub(super) fn open_cache(&self, cache: &Path) -> Result<Locked, TransportError> {
-        cache::open_locked(cache).map_err(|error| TransportError::Cache {
-            folder: cache.display().to_string(),
-            detail: chain(&error),
         })
     }
 
@@ -175,10 +170,15 @@ impl Session {
     }
 }
 
+/// Returns what it means that our own clone does not open.
+pub(super) fn unusable_cache(cache: &Path, error: &CacheError) -> TransportError {
+    TransportError::Cache { folder: cache.display().to_string(), detail: chain(error) }
+}
+
 /// Returns what an error of libgit2 means; its texts are all it gives for some of them.
 fn meaning(remote: &str, error: &git2::Error) -> TransportError {
     let remote = remote.to_owned();
-    let detail = redact(error.message().trim());
+    let detail = words(error.message());
     let says = |texts: &[&str]| {
         let lower = detail.to_ascii_lowercase();
         texts.iter().any(|text| lower.contains(text))
@@ -219,8 +219,15 @@ fn meaning(remote: &str, error: &git2::Error) -> TransportError {
     }
 }
 
+/// Returns somebody else's words fit to be shown: no credential, one line, not endless.
+pub(super) fn words(text: &str) -> String {
+    let line: String =
+        text.trim().chars().map(|it| if it.is_control() { ' ' } else { it }).collect();
+    redact(&line).chars().take(WORDS_MAX_CHARS).collect()
+}
+
 fn unusable(address: &Address, detail: &str) -> TransportError {
-    TransportError::Credentials { remote: address.to_string(), detail: redact(detail) }
+    TransportError::Credentials { remote: address.to_string(), detail: words(detail) }
 }
 
 /// Returns an error with its causes, for the wire: the answer holds texts only.

@@ -1,6 +1,6 @@
 //! Addresses as people type them, and what must never be shown.
 
-use nodewright::git::{Address, AddressProblem, Revision, redact};
+use nodewright::git::{Address, AddressProblem, Revision, Source, redact};
 
 fn normal(text: &str) -> String {
     Address::parse("--repo", text).map_or_else(|error| error.to_string(), |it| it.to_string())
@@ -88,5 +88,17 @@ fn a_revision_reads_back_as_it_was_written() {
         ["main", "main@sha1:12", "@sha1:", "main@sha1:é", &format!("@sha1:{}", "a1".repeat(20))]
     {
         assert!(wrong.parse::<Revision>().is_err(), "{wrong}");
+    }
+}
+
+#[test]
+fn only_branches_can_be_followed() {
+    let source = |branch| {
+        let remote = super::remote("/srv/fleet.git", None);
+        Source::new(remote, "/tmp".into()).following(branch).map(|source| source.branch)
+    };
+    assert_eq!(source("refs/heads/release/1.2"), Ok("release/1.2".to_owned()));
+    for wrong in ["", "a:b", "a b", "refs/pull/7/head", "a..b", "main^", "x\ny"] {
+        assert!(source(wrong).is_err(), "{wrong}");
     }
 }

@@ -153,6 +153,24 @@ fn what_a_killed_transport_left_behind_is_cleared() {
     assert_eq!(fetched.source, Some(tip));
 }
 
+#[test]
+fn a_clone_that_has_grown_too_large_is_made_anew_by_a_fetch() {
+    let origin = Origin::new();
+    let cache = Cache::new();
+    let tip = origin.commit("main", &[("a.yaml", "a: 1")]);
+    cache.fetch(&origin.remote(), "main").expect("fetched");
+    let clone = cache.path().join("repository.git");
+    let folder = clone.join("objects/17");
+    fs::create_dir_all(&folder).expect("made");
+    for number in 0..201 {
+        fs::write(folder.join(format!("{number:038x}")), "").expect("written");
+    }
+    let fetched = cache.fetch(&origin.remote(), "main").expect("fetched");
+    assert_eq!(fetched.source, Some(tip));
+    assert!(fetched.received_bytes > 0, "everything came anew");
+    assert!(!folder.exists());
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_paused_clock_does_not_run_ahead_of_a_transfer() {
     let origin = Origin::new();

@@ -4,10 +4,11 @@ use std::fs;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::path::Path;
+use std::process::{Command, Stdio};
 use std::thread;
 use std::time::Duration;
 
-use nodewright::git::{Disposition, Transport, TransportError, transport_main};
+use nodewright::git::{Disposition, TRANSPORT_VERB, Transport, TransportError, transport_main};
 
 use super::{Cache, Origin, remote};
 
@@ -147,6 +148,25 @@ fn a_child_that_dies_or_babbles_is_told_with_its_last_words() {
         let TransportError::ChildFailed { detail, .. } = &error else { panic!("{error:?}") };
         assert!(detail.contains(wanted), "{detail}");
     }
+}
+
+#[test]
+fn a_transport_whose_daemon_died_ends_by_itself() {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let port = listener.local_addr().expect("an address").port();
+    let cache = Cache::new();
+    let fetch = cache.request(&remote(&format!("https://127.0.0.1:{port}/fleet"), None), "main");
+    let request = serde_json::json!({ "verb": "fetch", "fetch": fetch, "end_after_seconds": 1 });
+    let mut child = Command::new(env!("CARGO_BIN_EXE_nodewright"))
+        .arg(TRANSPORT_VERB)
+        .env_clear()
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .spawn()
+        .expect("started");
+    let input = serde_json::to_vec(&request).expect("JSON");
+    child.stdin.take().expect("a pipe").write_all(&input).expect("sent");
+    assert_eq!(child.wait().expect("ended").code(), Some(3));
 }
 
 #[test]

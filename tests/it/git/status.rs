@@ -93,6 +93,17 @@ async fn equal_state_makes_no_commit_also_after_a_restart_with_an_empty_cache() 
 }
 
 #[tokio::test]
+async fn a_cache_that_was_deleted_under_us_is_filled_again() {
+    let origin = Origin::new();
+    let cache = Cache::new();
+    let mut status_branch = branch(&origin, &cache);
+    write(&mut status_branch, &cache, &status("Opened"), 1).await.expect("written");
+    std::fs::remove_dir_all(cache.path()).expect("deleted");
+    let written = write(&mut status_branch, &cache, &status("Done"), 1).await.expect("written");
+    assert!(matches!(written, Written::Pushed { seq: 2, attempts: 1, .. }), "{written:?}");
+}
+
+#[tokio::test]
 async fn files_that_are_gone_from_the_state_are_gone_from_the_branch() {
     let origin = Origin::new();
     let cache = Cache::new();
@@ -128,7 +139,7 @@ fn a_status_branch_that_would_touch_the_source_is_refused() {
     let origin = Origin::new();
     let other = Origin::new();
     let new = |followed: &str, cluster: &str, remote| {
-        let source = cache.source(&origin.remote()).following(followed);
+        let source = cache.source(&origin.remote()).following(followed).expect(followed);
         StatusBranch::new(remote, cache.path(), cluster, UID, &source)
     };
     for followed in [BRANCH, "refs/heads/nodewright-status/prod-a", "nodewright-status"] {

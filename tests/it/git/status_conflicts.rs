@@ -95,17 +95,44 @@ async fn a_branch_that_was_moved_back_or_deleted_is_seen_before_it_is_written() 
 }
 
 #[tokio::test]
-async fn a_work_tree_repository_cannot_be_pushed_to_and_says_so() {
+async fn a_repository_with_a_work_tree_takes_our_branch_unless_it_is_checked_out() {
     let folder = tempfile::tempdir().expect("a folder");
-    git2::Repository::init(folder.path()).expect("a repository");
+    let repository = git2::Repository::init(folder.path()).expect("a repository");
     let cache = Cache::new();
     let remote = super::remote(folder.path().to_str().expect("text"), None);
     let source = cache.source(&remote);
     let mut status_branch =
         nodewright::git::StatusBranch::new(remote, cache.path(), "prod-a", UID, &source)
             .expect("a status branch");
+    let written = write(&mut status_branch, &cache, &status("Opened"), 1).await.expect("written");
+    assert!(matches!(written, Written::Pushed { seq: 1, .. }), "{written:?}");
+
+    repository.set_head(&format!("refs/heads/{BRANCH}")).expect("checked out");
     let error = write(&mut status_branch, &cache, &status("Done"), 1).await.expect_err("refused");
-    let StatusError::Transport { source, .. } = &error else { panic!("{error:?}") };
-    assert!(source.to_string().contains("non-bare"), "{source}");
+    let StatusError::Transport { source, attempts: 1, .. } = &error else { panic!("{error:?}") };
+    assert!(source.to_string().contains("checked out"), "{source}");
     assert_eq!(error.disposition(), Disposition::GiveUp);
+}
+
+#[tokio::test]
+async fn two_writers_of_one_branch_on_disk_lose_no_commit() {
+    let origin = Origin::new();
+    let caches = [Cache::new(), Cache::new()];
+    let mut branches = [branch(&origin, &caches[0]), branch(&origin, &caches[1])];
+    let [first, second] = &mut branches;
+    let writes = |branch, cache, name: &'static str| async move {
+        let branch: &mut nodewright::git::StatusBranch = branch;
+        for round in 0..5 {
+            let commit = status(&format!("{name}-{round}"));
+            let written = write(branch, cache, &commit, 1).await.expect("written");
+            assert!(matches!(written, Written::Pushed { .. }), "{written:?}");
+        }
+    };
+    tokio::join!(writes(first, &caches[0], "one"), writes(second, &caches[1], "two"));
+    let subjects = origin.git(&["log", "--format=%s", BRANCH]);
+    assert_eq!(subjects.lines().count(), 10, "{subjects}");
+    let seqs = origin.git(&["log", "--format=%(trailers:key=Nodewright-Seq,valueonly)", BRANCH]);
+    let seqs: Vec<&str> = seqs.lines().filter(|line| !line.is_empty()).collect();
+    assert_eq!(seqs, ["10", "9", "8", "7", "6", "5", "4", "3", "2", "1"]);
+    origin.git(&["fsck", "--strict"]);
 }
