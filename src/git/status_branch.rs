@@ -141,7 +141,8 @@ enum Tip {
 }
 
 impl StatusBranch {
-    /// Returns the status branch of `cluster` in `remote`; `source` is what must not be touched.
+    /// Returns the status branch of `cluster` in `remote`; `source` is what must not be touched,
+    /// `None` when desired state does not come from Git.
     ///
     /// `cluster_uid` is the UID of the kube-system namespace. Nothing is read yet.
     ///
@@ -153,20 +154,23 @@ impl StatusBranch {
         cache: PathBuf,
         cluster: &str,
         cluster_uid: &str,
-        source: &Source,
+        source: Option<&Source>,
     ) -> Result<Self, StatusError> {
         let status = format!("{STATUS_BRANCH_PREFIX}{cluster}");
         if cluster.contains('/') || !git2::Reference::is_valid_name(&format!("refs/heads/{status}"))
         {
             return Err(StatusError::ClusterName { cluster: cluster.to_owned() });
         }
-        let followed = source.branch.as_str();
-        // A file cannot be a folder: Git refuses `a` beside `a/b`.
-        let collides = followed == status
-            || status.strip_prefix(followed).is_some_and(|rest| rest.starts_with('/'))
-            || followed.strip_prefix(&status).is_some_and(|rest| rest.starts_with('/'));
-        if source.remote.address == remote.address && collides {
-            return Err(StatusError::SourceBranch { status, source_branch: followed.to_owned() });
+        if let Some(source) = source.filter(|source| source.remote.address == remote.address) {
+            let followed = source.branch.as_str();
+            // A file cannot be a folder: Git refuses `a` beside `a/b`.
+            let collides = followed == status
+                || status.strip_prefix(followed).is_some_and(|rest| rest.starts_with('/'))
+                || followed.strip_prefix(&status).is_some_and(|rest| rest.starts_with('/'));
+            if collides {
+                let source_branch = followed.to_owned();
+                return Err(StatusError::SourceBranch { status, source_branch });
+            }
         }
         Ok(Self {
             remote,

@@ -170,6 +170,29 @@ fn a_transport_whose_daemon_died_ends_by_itself() {
 }
 
 #[test]
+fn neither_our_environment_nor_configuration_at_home_reaches_the_transport() {
+    let origin = Origin::new();
+    let tip = origin.commit("main", &[("a.yaml", "a: 1")]);
+    let cache = Cache::new();
+    let folder = tempfile::tempdir().expect("a folder");
+    let program = folder.path().join("environment");
+    fs::write(&program, "#!/bin/sh\nenv >&2\n").expect("written");
+    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    fs::set_permissions(&program, mode).expect("made a program");
+    let error = Transport::new(program)
+        .fetch_blocking(cache.request(&origin.remote(), "main"))
+        .expect_err("no answer");
+    let text = error.to_string();
+    assert!(text.contains(&format!("HOME={}", cache.path().display())), "{text}");
+    assert!(!text.contains("CARGO") && !text.contains("KUBERNETES"), "{text}");
+
+    let elsewhere = "[url \"file:///nowhere/\"]\n\tinsteadOf = file:///\n";
+    fs::write(cache.path().join(".gitconfig"), elsewhere).expect("written");
+    let fetched = cache.fetch(&origin.remote(), "main").expect("fetched from where we asked");
+    assert_eq!(fetched.source, Some(tip));
+}
+
+#[test]
 fn a_request_that_is_none_is_refused() {
     for request in ["", "{}", "{\"verb\":\"fetch\"}", "\u{0}"] {
         let mut answer = Vec::new();

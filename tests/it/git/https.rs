@@ -52,7 +52,8 @@ impl World {
     fn status_branch(&self, cache: &Cache) -> StatusBranch {
         let remote = self.trusted();
         let source = cache.source(&remote);
-        StatusBranch::new(remote, cache.path(), "prod-a", UID, &source).expect("a status branch")
+        StatusBranch::new(remote, cache.path(), "prod-a", UID, Some(&source))
+            .expect("a status branch")
     }
 }
 
@@ -153,6 +154,22 @@ async fn each_refusal_has_its_own_kind_and_shows_no_secret() {
         let retried = error.disposition() == Disposition::Retry;
         assert_eq!(retried, kind == "server", "{case}: {error:?}");
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_pack_that_is_cut_short_or_damaged_is_an_error_and_leaves_no_tip() {
+    let world = World::new().await;
+    let noise: String = (0..50_000).map(|_| fastrand::alphanumeric()).collect();
+    let tip = world.origin.commit("main", &[("a.yaml", "a: 1"), ("noise.txt", &noise)]);
+    let cache = Cache::new();
+    for name in ["cut.git", "bent.git"] {
+        let remote = remote(&world.server.address(name), world.trusted().credentials);
+        let error = cache.transport.fetch(cache.request(&remote, "main")).await.expect_err(name);
+        assert_eq!(error.disposition(), Disposition::Retry, "{name}: {error:?}");
+        assert!(cache.repository().refname_to_id("refs/nodewright/source/main").is_err());
+    }
+    let fetched = cache.transport.fetch(cache.request(&world.trusted(), "main")).await;
+    assert_eq!(fetched.expect("the same cache works").source, Some(tip));
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -126,7 +126,7 @@ async fn fetch_and_push_work_with_a_key_and_a_known_host() {
 
     let source = cache.source(&remote);
     let mut branch =
-        StatusBranch::new(remote, cache.path(), "prod-a", UID, &source).expect("a branch");
+        StatusBranch::new(remote, cache.path(), "prod-a", UID, Some(&source)).expect("a branch");
     let written = write(&mut branch, &cache, &status("Opened"), 1).await.expect("written");
     let Written::Pushed { commit, .. } = &written else { panic!("{written:?}") };
     assert_eq!(origin.tip(BRANCH).as_ref(), Some(commit));

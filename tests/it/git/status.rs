@@ -27,7 +27,7 @@ pub fn status(phase: &str) -> StatusCommit {
 pub fn branch(origin: &Origin, cache: &Cache) -> StatusBranch {
     let remote = origin.remote();
     let source = cache.source(&remote);
-    StatusBranch::new(remote, cache.path(), "prod-a", UID, &source).expect("a status branch")
+    StatusBranch::new(remote, cache.path(), "prod-a", UID, Some(&source)).expect("a status branch")
 }
 
 pub async fn no_pause(_: Duration) {}
@@ -140,7 +140,7 @@ fn a_status_branch_that_would_touch_the_source_is_refused() {
     let other = Origin::new();
     let new = |followed: &str, cluster: &str, remote| {
         let source = cache.source(&origin.remote()).following(followed).expect(followed);
-        StatusBranch::new(remote, cache.path(), cluster, UID, &source)
+        StatusBranch::new(remote, cache.path(), cluster, UID, Some(&source))
     };
     for followed in [BRANCH, "refs/heads/nodewright-status/prod-a", "nodewright-status"] {
         let error = new(followed, "prod-a", origin.remote()).expect_err(followed);
@@ -149,6 +149,8 @@ fn a_status_branch_that_would_touch_the_source_is_refused() {
     assert!(new(&format!("{BRANCH}/x"), "prod-a", origin.remote()).is_err());
     assert!(new("main", "prod-a", origin.remote()).is_ok());
     assert!(new(BRANCH, "prod-a", other.remote()).is_ok(), "another repository");
+    let unfollowed = StatusBranch::new(origin.remote(), cache.path(), "prod-a", UID, None);
+    assert!(unfollowed.is_ok(), "no source in Git");
     for cluster in ["", "a b", "a..b", "a/b", "x.lock"] {
         let error = new("main", cluster, origin.remote()).expect_err(cluster);
         assert!(matches!(error, StatusError::ClusterName { .. }), "{error:?}");

@@ -102,7 +102,7 @@ async fn a_repository_with_a_work_tree_takes_our_branch_unless_it_is_checked_out
     let remote = super::remote(folder.path().to_str().expect("text"), None);
     let source = cache.source(&remote);
     let mut status_branch =
-        nodewright::git::StatusBranch::new(remote, cache.path(), "prod-a", UID, &source)
+        nodewright::git::StatusBranch::new(remote, cache.path(), "prod-a", UID, Some(&source))
             .expect("a status branch");
     let written = write(&mut status_branch, &cache, &status("Opened"), 1).await.expect("written");
     assert!(matches!(written, Written::Pushed { seq: 1, .. }), "{written:?}");
