@@ -92,6 +92,7 @@ fn nature(reason: &Reason) -> (Nature, &'static str) {
         Reason::PolicyUnsupported { .. } => (PERSON, "policy not supported"),
         Reason::UninstallUnsupported { .. } => (PERSON, "uninstall not supported"),
         Reason::DependencyMissing { .. } => (PERSON, "dependency cannot complete"),
+        Reason::WaitingForPackage { .. } => (Passing, "packages in order"),
         Reason::NodeNotReady { .. } => (ByItself, "nodes not ready"),
         Reason::NodeDeleting => (Always(Concern::Waits), "nodes being deleted"),
         Reason::Uncordoned { .. } => (PERSON, "uncordoned by others"),
@@ -141,6 +142,7 @@ pub fn since(reason: &Reason) -> Option<Timestamp> {
         | Reason::PolicyUnsupported { .. }
         | Reason::UninstallUnsupported { .. }
         | Reason::DependencyMissing { .. }
+        | Reason::WaitingForPackage { .. }
         | Reason::NodeDeleting
         | Reason::Uncordoned { .. }
         | Reason::Ignored
@@ -161,6 +163,7 @@ pub fn way_out(reason: &Reason) -> &'static str {
         | Reason::Releasing
         | Reason::CordonNotSeen
         | Reason::PreparingBatch
+        | Reason::WaitingForPackage { .. }
         | Reason::WaitingForBatch { .. }
         | Reason::Predecessor { .. }
         | Reason::OtherRollout { .. }

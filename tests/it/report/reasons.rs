@@ -51,6 +51,7 @@ pub fn every_reason() -> Vec<Reason> {
         Reason::PolicyUnsupported { policy: "slow".to_owned() },
         Reason::UninstallUnsupported { package: "kernel".to_owned() },
         Reason::DependencyMissing { package: "a".to_owned(), on: "b".to_owned() },
+        Reason::WaitingForPackage { package: "a".to_owned(), on: "b".to_owned() },
         Reason::NodeNotReady { since: Some(since) },
         Reason::NodeDeleting,
         Reason::Uncordoned { manager: Some("kubectl".to_owned()) },
@@ -62,7 +63,7 @@ pub fn every_reason() -> Vec<Reason> {
 }
 
 /// As many as `Reason` has variants: the test below counts them in the source.
-const REASONS: usize = 42;
+const REASONS: usize = 43;
 
 #[test]
 fn every_reason_is_here_once() {
@@ -133,6 +134,7 @@ fn concern_follows_kind_and_reason() {
     PolicyUnsupported: wait NeedsPerson, blocked NeedsPerson
     UninstallUnsupported: wait NeedsPerson, blocked NeedsPerson
     DependencyMissing: wait NeedsPerson, blocked NeedsPerson
+    WaitingForPackage: wait Waits, blocked NeedsPerson
     NodeNotReady: wait Waits, blocked NeedsPerson
     NodeDeleting: wait Waits, blocked Waits
     Uncordoned: wait NeedsPerson, blocked NeedsPerson
