@@ -72,9 +72,9 @@ impl Parsed {
 /// Reads the files of one revision for one cluster.
 #[must_use]
 pub fn read(files: &[SourceFile], problems: &[Problem], layout: &Layout) -> Parsed {
-    let schemas = Schemas::new();
+    let schemas = Schemas::get();
     let mut findings = Findings::default();
-    let layers = layout::layers(files, problems, layout, &schemas, &mut findings);
+    let layers = layout::layers(files, problems, layout, schemas, &mut findings);
     let Some(layers) = layers else {
         return Parsed { findings: findings.finish(), unreadable: true, ..Parsed::default() };
     };
@@ -84,7 +84,7 @@ pub fn read(files: &[SourceFile], problems: &[Problem], layout: &Layout) -> Pars
     let overlay = layer::read(&layers.overlay, &mut findings);
     let has_base = !layers.base.files.is_empty() || layers.base_lost;
     let mut revision = Revision::combine(base, overlay, has_base, &mut findings);
-    revision.check(&schemas, &mut findings);
+    revision.check(schemas, &mut findings);
     revision.units(&mut findings);
     revision.finish(findings)
 }

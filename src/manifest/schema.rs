@@ -6,8 +6,8 @@
 
 mod scalars;
 
-use std::cell::RefCell;
 use std::collections::BTreeMap;
+use std::sync::LazyLock;
 
 use regex::Regex;
 use serde_json::{Value as Json, json};
@@ -25,8 +25,11 @@ pub(super) struct Schemas {
     nodewright: Json,
     policy: Json,
     cluster: Json,
-    patterns: RefCell<BTreeMap<String, Option<Regex>>>,
+    patterns: BTreeMap<String, Regex>,
 }
+
+/// Made once: they never change while the program runs.
+static SCHEMAS: LazyLock<Schemas> = LazyLock::new(Schemas::new);
 
 /// What a file may hold that we read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -55,13 +58,22 @@ const METADATA: &[&str] = &[
 ];
 
 impl Schemas {
-    pub fn new() -> Self {
-        Self {
+    fn new() -> Self {
+        let mut schemas = Self {
             nodewright: object(Kind::NodeWright),
             policy: object(Kind::DeploymentPolicy),
             cluster: cluster(),
-            patterns: RefCell::default(),
+            patterns: BTreeMap::new(),
+        };
+        for schema in [&schemas.nodewright, &schemas.policy, &schemas.cluster] {
+            compile(schema, &mut schemas.patterns);
         }
+        schemas
+    }
+
+    /// Returns the schemas of this program.
+    pub fn get() -> &'static Self {
+        &SCHEMAS
     }
 
     /// Returns everything in which a tree differs from the schema of what it should be.
@@ -78,10 +90,23 @@ impl Schemas {
 
     /// Returns whether a text has the form; a pattern that this crate cannot read accepts all.
     fn has_form(&self, pattern: &str, text: &str) -> bool {
-        let mut patterns = self.patterns.borrow_mut();
-        let compiled =
-            patterns.entry(pattern.to_owned()).or_insert_with(|| Regex::new(pattern).ok());
-        compiled.as_ref().is_none_or(|regex| regex.is_match(text))
+        self.patterns.get(pattern).is_none_or(|regex| regex.is_match(text))
+    }
+}
+
+/// Compiles every pattern in a schema.
+fn compile(schema: &Json, patterns: &mut BTreeMap<String, Regex>) {
+    match schema {
+        Json::Object(fields) => {
+            if let Some(Json::String(pattern)) = fields.get("pattern")
+                && let Ok(regex) = Regex::new(pattern)
+            {
+                patterns.insert(pattern.clone(), regex);
+            }
+            fields.values().for_each(|inner| compile(inner, patterns));
+        }
+        Json::Array(items) => items.iter().for_each(|inner| compile(inner, patterns)),
+        Json::Null | Json::Bool(_) | Json::Number(_) | Json::String(_) => {}
     }
 }
 

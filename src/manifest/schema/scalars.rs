@@ -41,7 +41,8 @@ impl Walk<'_> {
         let is_version = path.last_key() == Some("version") || path.has_key("dependsOn");
         match &scalar.meaning {
             Meaning::Number(number) if is_version => {
-                let message = format!("without quotes {text} is the number {number}, no version");
+                let message =
+                    format!("without quotes {text} is the number {number}, not a version");
                 self.report(Rule::UnquotedVersion, path, Part::Value, message, way_out);
             }
             Meaning::Number(_) | Meaning::Bool(_) | Meaning::Null | Meaning::Text => {
