@@ -103,6 +103,10 @@ impl Layer {
             ProblemKind::LfsPointer
         } else {
             match std::str::from_utf8(bytes) {
+                // JSON may be indented with tabs, YAML may not; inside JSON's texts there are none.
+                Ok(text) if path.ends_with(".json") => {
+                    return parse_file(&Rc::from(path.as_str()), &text.replace('\t', " "));
+                }
                 Ok(text) => return parse_file(&Rc::from(path.as_str()), text),
                 Err(error) => {
                     let line = bytes[..error.valid_up_to()].iter().filter(|b| **b == b'\n').count();

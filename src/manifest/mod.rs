@@ -28,6 +28,7 @@ mod schema;
 mod selector;
 mod source;
 mod suggest;
+mod toleration;
 mod tree;
 pub mod yaml;
 

@@ -82,8 +82,7 @@ pub fn read(files: &[SourceFile], problems: &[Problem], layout: &Layout) -> Pars
     base.lost |= layers.base_lost;
     base.unreadable |= layers.base_lost;
     let overlay = layer::read(&layers.overlay, &mut findings);
-    let has_base = !layers.base.files.is_empty() || layers.base_lost;
-    let mut revision = Revision::combine(base, overlay, has_base, &mut findings);
+    let mut revision = Revision::combine(base, overlay, &mut findings);
     revision.check(schemas, &mut findings);
     revision.units(&mut findings);
     revision.finish(findings)
@@ -104,7 +103,7 @@ struct Revision {
 
 impl Revision {
     /// Puts the overlay over the base.
-    fn combine(base: Layer, over: Layer, has_base: bool, findings: &mut Findings) -> Self {
+    fn combine(base: Layer, over: Layer, findings: &mut Findings) -> Self {
         let mut revision = Self {
             unreadable: base.unreadable || over.unreadable,
             foreign: base.foreign.into_iter().chain(over.foreign).collect(),
@@ -113,13 +112,14 @@ impl Revision {
         };
         revision.foreign.sort();
         let mut base_objects = base.objects;
+        warn_of_strays(&base_objects, &over.objects, findings);
         for (identity, over_root) in over.objects {
             match base_objects.remove(&identity) {
                 Some(base_root) => {
                     let merged = Rc::new(overlay::merge(&base_root, &over_root));
                     revision.trees.insert(identity, merged);
                 }
-                None if has_base && base.lost && !revision.refused.contains(&identity) => {
+                None if base.lost && !revision.refused.contains(&identity) => {
                     let message = "what it may be an overlay of cannot be read".to_owned();
                     revision.hold(identity, &over_root, message, findings);
                 }
@@ -244,6 +244,30 @@ impl Revision {
             unreadable,
             refused: refused.iter().map(reference).collect(),
         }
+    }
+}
+
+/// Warns of what looks like an overlay and has no base: its name may be a slip.
+fn warn_of_strays(
+    base: &BTreeMap<Identity, Rc<Node>>,
+    over: &BTreeMap<Identity, Rc<Node>>,
+    findings: &mut Findings,
+) {
+    let names: Vec<&str> = base.keys().map(|(_, name)| name.as_str()).collect();
+    for (identity, root) in over {
+        let packages = root.get("spec").and_then(|spec| spec.get("packages"));
+        let is_whole = identity.0 != Kind::NodeWright || packages.is_some();
+        if is_whole || base.contains_key(identity) || base.is_empty() {
+            continue;
+        }
+        let place = Path::of(&["metadata", "name"]).place(root, Part::Value);
+        let message = format!("no base has a NodeWright {}, and it has no packages", identity.1);
+        let way_out = match suggest(&identity.1, &names) {
+            Some(meant) => format!("write {meant} if that is what you mean, or add packages"),
+            None => format!("write one of {}, or add packages", names.join(", ")),
+        };
+        let object = Some(reference(identity));
+        findings.place(Rule::OverlayWithoutBase, &place, object, message, &way_out);
     }
 }
 

@@ -12,7 +12,7 @@ use super::path::Path;
 use super::rules::Rule;
 use super::schema::shown;
 use super::selector::selector;
-use super::{dependencies, package};
+use super::{dependencies, package, toleration};
 use crate::api::keys::RESOURCE_NAME_MAX_BYTES;
 use crate::api::nodewright::{
     DeploymentPolicyOptions, DrainConfig, InterruptionBudget, NodeWright, NodeWrightSpec,
@@ -105,6 +105,7 @@ fn build(object: &NodeWright, breaches: &mut Breaches) -> Option<model::Rollout>
     }
     let protected =
         selector(pod_non_interrupt_labels, &spec.key("podNonInterruptLabels"), breaches);
+    toleration::check(additional_tolerations, &spec.key("additionalTolerations"), breaches);
     let packages = checked_packages(packages, &spec.key("packages"), breaches);
     Some(model::Rollout {
         name,

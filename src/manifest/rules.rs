@@ -95,6 +95,7 @@ rules! {
     ResourcesValue    "NW0150" Error   "a resource is not a positive quantity or above its limit";
     ConfigInterrupt   "NW0151" Error   "an interrupt names a config key that is not there";
     Services          "NW0152" Warning "services and the type of the interrupt do not fit";
+    Toleration        "NW0153" Error   "a toleration is not valid";
 
     // What the rollout says.
     Selector          "NW0161" Error   "a selector is not valid";
@@ -119,6 +120,7 @@ rules! {
     ClusterFile       "NW0182" Error   "a cluster has no cluster.yaml that can be read";
     UnknownPool       "NW0183" Error   "a pool that is listed has no folder";
     ClusterName       "NW0184" Error   "cluster.yaml names another cluster";
+    OverlayWithoutBase "NW0185" Warning "what looks like an overlay has no base";
 
     MoreFindings      "NW0199" Note    "there are more findings than are shown";
 }

@@ -9,8 +9,11 @@ use super::layout;
 /// Largest file that is read, in bytes (gitops 1.5).
 pub const FILE_MAX_BYTES: u64 = 1024 * 1024;
 
-/// Most files that are read (gitops 1.5).
+/// Most manifests that are read (gitops 1.5).
 pub const FILES_MAX: usize = 5_000;
+
+/// Most names that are listed; a repository may hold much besides manifests.
+const NAMES_MAX: usize = 100_000;
 
 /// Deepest folder that is read; Git trees of configuration stay below ten.
 const FOLDER_DEPTH_MAX: usize = 32;
@@ -97,6 +100,7 @@ pub fn read_folder(root: &Path) -> (Vec<SourceFile>, Vec<Problem>) {
 struct Reading {
     files: Vec<SourceFile>,
     problems: Vec<Problem>,
+    manifests: usize,
 }
 
 impl Reading {
@@ -126,7 +130,7 @@ impl Reading {
         }
         found.sort_by_key(fs::DirEntry::file_name);
         for entry in found {
-            if self.files.len() >= FILES_MAX {
+            if self.manifests >= FILES_MAX || self.files.len() >= NAMES_MAX {
                 if !self.problems.iter().any(|one| one.kind == ProblemKind::TooManyFiles) {
                     self.problem(prefix, ProblemKind::TooManyFiles);
                 }
@@ -167,6 +171,7 @@ impl Reading {
     fn file(&mut self, on_disk: &Path, path: String) {
         let mut bytes = Vec::new();
         if is_manifest_name(&path) {
+            self.manifests += 1;
             let read = fs::File::open(on_disk)
                 .and_then(|file| file.take(FILE_MAX_BYTES + 1).read_to_end(&mut bytes));
             if let Err(error) = read {

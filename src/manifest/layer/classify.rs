@@ -168,12 +168,15 @@ fn foreign(
     let name = root.get("metadata").and_then(|metadata| metadata.get("name"));
     let name = name.and_then(|node| node.text()).map(str::to_owned);
     let place = &root.place;
+    if group == FILE_GROUP {
+        return Class::Skipped;
+    }
     if group == LEGACY_GROUP {
         let message = format!("{kind} of {LEGACY_GROUP} is the former name and is skipped");
         let way_out =
             format!("write apiVersion: {GROUP}/{VERSION}, and kind: NodeWright for Skyhook");
         findings.place(Rule::LegacyGroup, place, None, message, &way_out);
-    } else if group != FILE_GROUP {
+    } else {
         let message = format!("{kind} of {} is not ours and is skipped", shown(api_version));
         let way_out = "nothing needs to be done; other tools may apply it";
         findings.place(Rule::ForeignKind, place, None, message, way_out);

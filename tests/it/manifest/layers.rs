@@ -35,7 +35,7 @@ fn a_cluster_gets_its_own_folder_and_the_pools_it_uses() {
         ("clusters/prod/kustomization.yaml", "resources: [a.yaml]\n"),
     ]);
     assert_eq!(names(&parsed), ["own", "train"]);
-    assert_eq!(codes(&parsed), [String::new(); 0]);
+    assert_eq!(codes(&parsed), Vec::<String>::new());
 }
 
 #[test]
@@ -214,4 +214,14 @@ fn an_overlay_waits_for_a_base_that_cannot_be_read() {
         assert!(refused(&parsed).contains(&"NodeWright a".to_owned()));
         assert!(parsed.unreadable);
     }
+}
+
+#[test]
+fn an_overlay_with_a_slip_in_its_name_is_warned_of() {
+    let parsed = layered(
+        &resource("train", "1.0.0"),
+        &overlay("  nodeSelectors: {matchLabels: {a: b}}\n").replace("name: a", "name: trian"),
+    );
+    assert_eq!(codes(&parsed), ["NW0185 clusters/prod/over.yaml:4:9"]);
+    assert_eq!(parsed.findings[0].way_out, "write train if that is what you mean, or add packages");
 }

@@ -38,7 +38,7 @@ fn a_marker_inside_text_is_text_when_it_is_indented() {
         resource("a", "1.0.0")
     );
     let parsed = parsed(&[("a.yaml", &text)]);
-    assert_eq!(codes(&parsed), [String::new(); 0]);
+    assert_eq!(codes(&parsed), Vec::<String>::new());
     let packages = &parsed.nodewrights["a"].object.spec.packages;
     assert_eq!(packages["tuning"].config_map["a.txt"], "---\nx\n");
 }
@@ -112,7 +112,7 @@ fn findings_are_bounded_and_say_how_many_are_left_out() {
 fn too_many_entries_are_refused() {
     let mut text = resource("a", "1.0.0");
     for number in 0..65 {
-        text.push_str(&format!("    p{}q:\n      version: 1.0.0\n      image: x\n", number));
+        text.push_str(&format!("    p{number}q:\n      version: 1.0.0\n      image: x\n"));
     }
     let found = parsed(&[("a.yaml", &text)]);
     assert_eq!(codes(&found), ["NW0138 a.yaml:9:3"]);
@@ -133,6 +133,11 @@ fn hostile_shapes_end_quickly() {
         "&a ".repeat(1_000),
         format!("a: {}", "x ".repeat(400_000)),
         "---\n".repeat(200_000),
+        format!("{{{}}}", "a,".repeat(400_000)),
+        format!("\"{}", "a\n\n".repeat(300_000)),
+        "%TAG !a! b\n".repeat(80_000),
+        "a:\n ".repeat(200_000),
+        (0..1_000).map(|n| format!("{}a:\n", " ".repeat(n))).collect(),
     ];
     for shape in shapes {
         let parsed = parsed(&[("a.yaml", &shape)]);
