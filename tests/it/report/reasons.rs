@@ -134,7 +134,7 @@ fn concern_follows_kind_and_reason() {
     PolicyUnsupported: wait NeedsPerson, blocked NeedsPerson
     UninstallUnsupported: wait NeedsPerson, blocked NeedsPerson
     DependencyMissing: wait NeedsPerson, blocked NeedsPerson
-    WaitingForPackage: wait Waits, blocked NeedsPerson
+    WaitingForPackage: wait Works, blocked NeedsPerson
     NodeNotReady: wait Waits, blocked NeedsPerson
     NodeDeleting: wait Waits, blocked Waits
     Uncordoned: wait NeedsPerson, blocked NeedsPerson
