@@ -10,8 +10,8 @@ use crate::model::{Finding, ObjectRef, Severity};
 /// Most findings that are handed on; more than that is one mistake repeated.
 pub const FINDINGS_MAX: usize = 200;
 
-/// Longest message, in bytes: a finding must fit into an annotation and a line on a screen.
-const MESSAGE_MAX_BYTES: usize = 1024;
+/// Longest text of a finding, in bytes: it must fit into an annotation and on a screen.
+const TEXT_MAX_BYTES: usize = 1024;
 
 /// The findings so far.
 #[derive(Debug, Default)]
@@ -80,11 +80,9 @@ impl Findings {
     }
 
     fn add(&mut self, mut finding: Finding) {
-        if finding.message.len() > MESSAGE_MAX_BYTES {
-            let end = finding.message.floor_char_boundary(MESSAGE_MAX_BYTES - "…".len());
-            finding.message.truncate(end);
-            finding.message.push('…');
-        }
+        bound(&mut finding.message);
+        bound(&mut finding.way_out);
+        finding.path.iter_mut().for_each(bound);
         self.all.insert((finding.file.clone(), finding.line, finding.column, finding));
     }
 
@@ -110,5 +108,16 @@ impl Findings {
             way_out: "correct those above and read again".to_owned(),
         });
         findings
+    }
+}
+
+/// Cuts a text, and takes out what would move a terminal's cursor; it may quote a manifest.
+fn bound(text: &mut String) {
+    if text.contains(char::is_control) {
+        *text = text.replace(char::is_control, "\u{fffd}");
+    }
+    if text.len() > TEXT_MAX_BYTES {
+        text.truncate(text.floor_char_boundary(TEXT_MAX_BYTES - "…".len()));
+        text.push('…');
     }
 }

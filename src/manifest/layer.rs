@@ -153,8 +153,8 @@ impl Layer {
             Class::Ours(_) | Class::Broken | Class::Foreign(_) | Class::Skipped => {
                 self.unreadable = true;
                 let identities = guess::identities(&document.text);
-                self.lost |= identities.is_empty();
-                self.refused.extend(identities);
+                self.lost |= identities.is_none();
+                self.refused.extend(identities.into_iter().flatten());
                 if let Class::Ours(identity) = class {
                     self.refused.insert(identity);
                 }

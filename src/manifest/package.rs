@@ -12,6 +12,9 @@ use super::schema::shown;
 use crate::api::package::{Interrupt, InterruptType, Package, Resources};
 use crate::model;
 
+/// Most that a ConfigMap holds, names included, in bytes (Kubernetes' `MaxSecretSize`).
+const CONFIG_MAX_BYTES: usize = 1024 * 1024;
+
 /// Returns the validated package, or `None` when something refuses it.
 pub(super) fn package(
     key: &str,
@@ -133,6 +136,12 @@ fn check_config(
         let message = format!("{} cannot be the name of a configuration file", shown(key));
         let way_out = "use letters, digits, dashes, underscores and dots";
         breaches.key(Rule::TextForm, &path.key("configMap").key(key), message, way_out);
+    }
+    let size: usize = files.iter().map(|(key, text)| key.len() + text.len()).sum();
+    if size > CONFIG_MAX_BYTES {
+        let message = format!("the files of the package have {size} bytes together");
+        let way_out = format!("keep them within {CONFIG_MAX_BYTES}, or put them into the image");
+        breaches.key(Rule::ConfigSize, &path.key("configMap"), message, &way_out);
     }
     for (pattern, interrupt) in interrupts {
         let path = path.key("configInterrupts").key(pattern);

@@ -96,6 +96,7 @@ rules! {
     ConfigInterrupt   "NW0151" Error   "an interrupt names a config key that is not there";
     Services          "NW0152" Warning "services and the type of the interrupt do not fit";
     Toleration        "NW0153" Error   "a toleration is not valid";
+    ConfigSize        "NW0154" Error   "the files of a package are too large together";
 
     // What the rollout says.
     Selector          "NW0161" Error   "a selector is not valid";

@@ -23,7 +23,7 @@ const FOLDER_DEPTH_MAX: usize = 32;
 pub struct SourceFile {
     /// Path relative to the root, with `/`.
     pub path: String,
-    /// What is in it.
+    /// What is in it; may be left empty where [`is_manifest_name`] says no.
     pub bytes: Vec<u8>,
 }
 

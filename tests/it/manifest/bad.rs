@@ -130,6 +130,7 @@ fn each_rule_about_objects_has_a_bad_manifest() {
         Rule::ClusterFile,
         Rule::UnknownPool,
         Rule::ClusterName,
+        Rule::ConfigSize,
         Rule::OverlayWithoutBase,
         Rule::MoreFindings,
     ];

@@ -200,6 +200,10 @@ fn a_base_waits_for_an_overlay_that_cannot_be_read() {
     assert_eq!(names(&named), ["b"], "the broken overlay says that it is about a");
     assert!(refused(&named).contains(&"NodeWright a".to_owned()));
 
+    let foreign = layered(&two, "kind: ConfigMap\nmetadata:\n  name: a\nx: {\n");
+    assert_eq!(names(&foreign), ["a", "b"], "it is about neither of them");
+    assert!(foreign.unreadable);
+
     let nameless = layered(&two, "\t{");
     assert_eq!(names(&nameless), [""; 0], "it may be about any of them");
     assert_eq!(refused(&nameless), ["NodeWright a", "NodeWright b"]);

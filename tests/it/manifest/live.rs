@@ -65,11 +65,17 @@ fn what_a_crd_lets_through_is_still_checked() {
             json!({"nodeSelectors": {"matchExpressions": [{"key": "a", "operator": "In"}]}}),
             Rule::Selector,
         ),
+        (
+            json!({"packages": {"ab": {"version": "1", "image": "a", "configMap": {
+                "a": "x".repeat(512 * 1024), "b": "x".repeat(512 * 1024),
+            }}}}),
+            Rule::ConfigSize,
+        ),
     ];
     for (spec, rule) in table {
         let breaches = rollout(&live("a", &spec)).expect_err("it breaks a rule");
         let rules: Vec<Rule> = breaches.iter().map(|breach| breach.rule).collect();
-        assert_eq!(rules, [rule], "{spec}");
+        assert_eq!(rules, [rule]);
     }
     let name = "a".repeat(51);
     assert!(rollout(&live(&name, &json!({}))).is_err());

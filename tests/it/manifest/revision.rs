@@ -118,6 +118,21 @@ fn too_many_entries_are_refused() {
     assert_eq!(codes(&found), ["NW0138 a.yaml:9:3"]);
 }
 
+#[test]
+fn findings_quote_little_and_no_control_characters() {
+    let long = "1_".repeat(10_000);
+    let text = resource("a", "1.0.0").replace("nodepool: gpu", &format!("nodepool: {long}"));
+    let text = text.replace("image:", "\"\\e[2J\\u0007\":");
+    let found = parsed(&[("a.yaml", &text)]);
+    assert!(found.findings.len() >= 3, "{found:?}");
+    for finding in &found.findings {
+        for text in [&finding.message, &finding.way_out, &finding.path.clone().unwrap_or_default()]
+        {
+            assert!(text.len() <= 1_024 && !text.contains(char::is_control), "{text:?}");
+        }
+    }
+}
+
 /// The shape that is quadratic, or deeper than the stack, in careless readers.
 #[test]
 fn hostile_shapes_end_quickly() {
