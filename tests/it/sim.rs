@@ -1,1 +1,0 @@
-//! The embedded cluster behaves like the real one.
