@@ -4,6 +4,10 @@
 //! It serves the demo, the tests and the fault injection (design "The embedded cluster"). Whatever
 //! it does a real control plane does too; where it does less, the module that does less says so.
 
+pub mod keys;
+pub mod kubelet;
+pub mod scene;
 pub mod server;
 
+pub use kubelet::{Kubelet, KubeletOptions, Pull, Rule, Run, Script};
 pub use server::{Cluster, Fault, Faults, Matching, Request, Verb};

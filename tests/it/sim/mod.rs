@@ -6,8 +6,11 @@ mod custom;
 mod deletion;
 mod eviction;
 mod faults;
+mod kubelet;
+mod node;
 mod objects;
 mod patches;
+mod scene;
 mod watches;
 
 use std::time::Duration;
@@ -16,7 +19,7 @@ use k8s_openapi::api::core::v1::{ConfigMap, Node, Pod};
 use kube::api::{Api, PostParams};
 use kube::core::Status;
 use nodewright::clock::Clock;
-use nodewright::sim::Cluster;
+use nodewright::sim::{Cluster, Kubelet, KubeletOptions};
 use serde_json::{Value, json};
 
 /// How long anything may take before a test gives up, on the paused clock.
@@ -81,4 +84,45 @@ fn refused<T: std::fmt::Debug>(result: kube::Result<T>) -> Status {
 /// Waits for what must happen, but not for ever.
 async fn soon<T>(future: impl Future<Output = T>) -> T {
     tokio::time::timeout(PATIENCE, future).await.expect("it happens within the test's patience")
+}
+
+/// Starts a kubelet that plays every node until the test ends.
+fn start_kubelet(cluster: &Cluster, options: KubeletOptions) -> Kubelet {
+    let kubelet = Kubelet::new(options);
+    let (running, client, clock) = (kubelet.clone(), cluster.client("kubelet"), cluster.clock());
+    drop(tokio::spawn(async move {
+        running.run(client, clock, std::future::pending()).await;
+    }));
+    kubelet
+}
+
+/// Watches an object until `wanted` says so, and returns it.
+async fn until<T>(api: &Api<T>, name: &str, wanted: impl Fn(&T) -> bool) -> T
+where
+    T: kube::Resource + Clone + std::fmt::Debug + serde::de::DeserializeOwned + Send + 'static,
+{
+    let found = kube::runtime::wait::await_condition(api.clone(), name, |object: Option<&T>| {
+        object.is_some_and(&wanted)
+    });
+    soon(found).await.expect("the watch holds").expect("the object is there")
+}
+
+/// Waits until an object is gone.
+async fn until_gone<T>(api: &Api<T>, name: &str)
+where
+    T: kube::Resource + Clone + std::fmt::Debug + serde::de::DeserializeOwned + Send + 'static,
+{
+    let gone = kube::runtime::wait::await_condition(api.clone(), name, |object: Option<&T>| {
+        object.is_none()
+    });
+    drop(soon(gone).await.expect("the watch holds"));
+}
+
+fn phase(pod: &Pod) -> &str {
+    pod.status.as_ref().and_then(|status| status.phase.as_deref()).unwrap_or_default()
+}
+
+fn is_ready(node: &Node) -> bool {
+    let conditions = node.status.as_ref().and_then(|status| status.conditions.as_ref());
+    conditions.is_some_and(|all| all.iter().any(|c| c.type_ == "Ready" && c.status == "True"))
 }
