@@ -348,8 +348,10 @@ fn owner_object(workload: &Workload, name: &str, replicas: Option<u32>) -> Value
             "spec": workload.spec(),
         },
     });
-    if let Some(replicas) = replicas {
-        spec["replicas"] = json!(replicas);
+    match replicas {
+        Some(replicas) => spec["replicas"] = json!(replicas),
+        // Otherwise the controller replaces our pods, which lack its revision label.
+        None => spec["updateStrategy"] = json!({"type": "OnDelete"}),
     }
     json!({"metadata": {"name": name}, "spec": spec})
 }

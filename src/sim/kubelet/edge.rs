@@ -5,6 +5,7 @@ use std::time::Duration;
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{Node, Pod};
 use kube::api::{Api, DeleteParams, Patch, PatchParams, PostParams, Preconditions};
+use kube::core::Status;
 use serde_json::{Value, json};
 
 use crate::clock::Clock;
@@ -116,10 +117,7 @@ impl Edge {
                 Err(kube::Error::Api(status)) if status.is_not_found() => {
                     return Landed::ObjectGone;
                 }
-                // No write of ours carries a version: what conflicts is the UID.
-                Err(kube::Error::Api(status))
-                    if status.is_conflict() && status.message.contains("UID") =>
-                {
+                Err(kube::Error::Api(status)) if is_for_another(&status) => {
                     return Landed::ObjectGone;
                 }
                 Err(error) => {
@@ -129,4 +127,12 @@ impl Edge {
             }
         }
     }
+}
+
+/// Returns whether a write was refused because its UID is not that of the object: 409 for a
+/// deletion, 422 for a patch. No write of ours carries a version, so nothing else conflicts.
+fn is_for_another(status: &Status) -> bool {
+    let causes = status.details.iter().flat_map(|details| &details.causes);
+    (status.is_conflict() && status.message.contains("UID"))
+        || (status.is_invalid() && causes.into_iter().any(|cause| cause.field == "metadata.uid"))
 }

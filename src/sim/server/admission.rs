@@ -12,6 +12,9 @@ use super::write::{Subresource, remove, text};
 /// Grace period of a pod that names none.
 pub(super) const GRACE_PERIOD_DEFAULT_SECONDS: i64 = 30;
 
+/// Name of the volume with the ServiceAccount's token, which every pod gets.
+const TOKEN_VOLUME: &str = "kube-api-access-embed";
+
 /// Fills in what the server's defaulting and admission plugins fill in on creation.
 pub(super) fn on_create(kind: &Kind, object: &mut Value) {
     if kind.is("pods") {
@@ -86,6 +89,7 @@ fn default_pod(pod: &mut Value) {
         ("dnsPolicy", json!("ClusterFirst")),
         ("schedulerName", json!("default-scheduler")),
         ("serviceAccountName", json!("default")),
+        ("serviceAccount", json!("default")),
         ("enableServiceLinks", json!(true)),
         ("securityContext", json!({})),
         ("preemptionPolicy", json!("PreemptLowerPriority")),
@@ -96,10 +100,23 @@ fn default_pod(pod: &mut Value) {
             spec[field] = value;
         }
     }
+    let with_token = spec["automountServiceAccountToken"] != false;
     for list in ["containers", "initContainers"] {
         for container in spec[list].as_array_mut().into_iter().flatten() {
             default_container(container);
+            if with_token {
+                let mount = json!({
+                    "name": TOKEN_VOLUME, "readOnly": true,
+                    "mountPath": "/var/run/secrets/kubernetes.io/serviceaccount",
+                });
+                push(&mut container["volumeMounts"], mount);
+            }
         }
+    }
+    if with_token {
+        let token = json!({"serviceAccountToken": {"expirationSeconds": 3607, "path": "token"}});
+        let projected = json!({"sources": [token], "defaultMode": 420});
+        push(&mut spec["volumes"], json!({"name": TOKEN_VOLUME, "projected": projected}));
     }
     if spec["initContainers"].is_null() {
         remove(spec, "initContainers");
@@ -119,6 +136,13 @@ fn default_pod(pod: &mut Value) {
     }
     spec["tolerations"] = Value::Array(all);
     pod["status"] = json!({"phase": "Pending", "qosClass": "BestEffort"});
+}
+
+fn push(list: &mut Value, item: Value) {
+    match list.as_array_mut() {
+        Some(items) => items.push(item),
+        None => *list = json!([item]),
+    }
 }
 
 fn default_container(container: &mut Value) {

@@ -51,17 +51,18 @@ impl DeleteOptions {
         if let Some(uid) = self.uid.as_deref().filter(|uid| *uid != text(&metadata["uid"])) {
             let found = text(&metadata["uid"]);
             let why = format!(
-                "Precondition failed: UID in precondition: {uid}, UID in object meta: {found}"
+                "the UID in the precondition ({uid}) does not match the UID in record ({found}). \
+                 The object might have been deleted and then recreated"
             );
-            return Err(Refusal::conflict(kind, name, &why));
+            return Err(Refusal::failed_precondition(kind, name, &why));
         }
         let found = text(&metadata["resourceVersion"]);
         if let Some(version) = self.resource_version.as_deref().filter(|wanted| *wanted != found) {
             let why = format!(
-                "Precondition failed: ResourceVersion in precondition: {version}, \
-                 ResourceVersion in object meta: {found}"
+                "the ResourceVersion in the precondition ({version}) does not match the \
+                 ResourceVersion in record ({found}). The object might have been modified"
             );
-            return Err(Refusal::conflict(kind, name, &why));
+            return Err(Refusal::failed_precondition(kind, name, &why));
         }
         Ok(())
     }

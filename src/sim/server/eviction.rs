@@ -52,7 +52,7 @@ impl State {
             [] => return Ok(()),
             [budget] => budget,
             _ => {
-                return Err(Refusal::internal(
+                return Err(Refusal::unexpected(
                     "This pod has more than one PodDisruptionBudget, which the eviction \
                      subresource does not support.",
                 ));

@@ -27,7 +27,7 @@ impl State {
             self.establish(kind, key, now);
         }
         if kind.is("nodes") {
-            self.taint_by_condition(kind, key);
+            self.taint_by_condition(kind, key, now);
         }
         self.finish_deletion(kind, key, now);
     }
@@ -87,7 +87,7 @@ impl State {
     }
 
     /// Keeps the taints that say a node is not ready, unreachable or unschedulable.
-    fn taint_by_condition(&mut self, kind: &Arc<Kind>, key: &ObjectKey) {
+    fn taint_by_condition(&mut self, kind: &Arc<Kind>, key: &ObjectKey, now: Timestamp) {
         let Some(node) = self.store.get(&kind.key(), key) else { return };
         let ready = node["status"]["conditions"]
             .as_array()
@@ -121,7 +121,8 @@ impl State {
             .cloned()
             .collect();
         for missing in wanted.into_iter().filter(|wanted| !has_taint(&node, wanted)) {
-            taints.push(json!({"key": missing, "effect": "NoSchedule"}));
+            let added = super::write::seconds(now);
+            taints.push(json!({"key": missing, "effect": "NoSchedule", "timeAdded": added}));
         }
         if taints == old {
             return;

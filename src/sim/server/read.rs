@@ -79,8 +79,7 @@ fn check_version(call: &Call, revision: u64) -> Result<(), Refusal> {
     let Some(version) = call.parameter("resourceVersion") else { return Ok(()) };
     let wanted = parse_revision(version)?;
     if wanted > revision {
-        let why = format!("Too large resource version: {wanted}, current: {revision}");
-        return Err(Refusal::plain(504, "Timeout", why));
+        return Err(Refusal::too_large_version(wanted, revision));
     }
     if call.parameter("resourceVersionMatch") == Some("Exact") && wanted != revision {
         let why = format!("The resourceVersion for the provided list is too old: {wanted}");

@@ -8,6 +8,9 @@ use serde_json::{Value, json};
 
 use super::resources::Kind;
 
+/// What the real server answers, in plain text, where nothing is served.
+const NO_SUCH_PATH: &str = "404 page not found\n";
+
 /// One answer that is not a success.
 #[derive(Debug, Clone)]
 pub(super) struct Refusal {
@@ -46,7 +49,7 @@ impl Refusal {
             code,
             reason,
             message: message.into(),
-            details: json!({}),
+            details: Value::Null,
             retry_after_seconds: None,
         }
     }
@@ -62,9 +65,10 @@ impl Refusal {
         Self::about(404, "NotFound", message, kind, name)
     }
 
-    /// Returns 404 for a path that nobody serves, as for a CRD that is not installed.
+    /// Returns 404 for a path that nobody serves, as for a CRD that is not installed. The real
+    /// server answers in plain text, which is why it has no reason.
     pub fn no_such_path() -> Self {
-        Self::plain(404, "NotFound", "the server could not find the requested resource")
+        Self::plain(404, "", NO_SUCH_PATH)
     }
 
     /// Returns 405 for a verb the resource does not have.
@@ -97,6 +101,35 @@ impl Refusal {
             "the object has been modified; please apply your changes to the latest version and \
              try again",
         )
+    }
+
+    /// Returns 409 for a failed precondition of a deletion; it names the kind, not the resource.
+    pub fn failed_precondition(kind: &Kind, name: &str, why: &str) -> Self {
+        let message =
+            format!("Operation cannot be fulfilled on {} {name:?}: {why}", kind.qualified_kind());
+        let mut refusal = Self::about(409, "Conflict", message, kind, name);
+        refusal.details["kind"] = json!(kind.kind);
+        refusal
+    }
+
+    /// Returns 422 for an update that must name a resourceVersion and does not.
+    pub fn version_required(kind: &Kind, name: &str) -> Self {
+        let field = "metadata.resourceVersion";
+        let why = "Invalid value: 0: must be specified for an update";
+        let message = format!("{} {name:?} is invalid: {field}: {why}", kind.qualified());
+        let mut refusal = Self::about(422, "Invalid", message, kind, name);
+        refusal.details["causes"] =
+            json!([{"reason": "FieldValueInvalid", "message": why, "field": field}]);
+        refusal
+    }
+
+    /// Returns 422 for a patch whose result does not fit the type.
+    pub fn unfit_patch(why: &str) -> Self {
+        let why = format!("Invalid value: {why}");
+        let mut refusal = Self::plain(422, "Invalid", format!(" \"\" is invalid: patch: {why}"));
+        refusal.details =
+            json!({"causes": [{"reason": "FieldValueInvalid", "message": why, "field": "patch"}]});
+        refusal
     }
 
     /// Returns 410 for a resourceVersion or continue token that is too old.
@@ -132,11 +165,10 @@ impl Refusal {
 
     /// Returns 422 as the server answers a JSON patch that does not apply, a failed test included.
     pub fn unprocessable_patch() -> Self {
-        Self::plain(
-            422,
-            "Invalid",
-            "the server rejected our request due to an error in our request",
-        )
+        let why = "the server rejected our request due to an error in our request";
+        let mut refusal = Self::plain(422, "Invalid", why);
+        refusal.details = json!({});
+        refusal
     }
 
     /// Returns 429; `retry_after_seconds` is what the server asks the client to wait.
@@ -149,9 +181,28 @@ impl Refusal {
         refusal
     }
 
-    /// Returns 500.
+    /// Returns 500 as for an error of the server's own.
     pub fn internal(message: impl Into<String>) -> Self {
         Self::plain(500, "InternalError", format!("Internal error occurred: {}", message.into()))
+    }
+
+    /// Returns 500 as for an error that nobody gave a reason.
+    pub fn unexpected(message: impl Into<String>) -> Self {
+        Self::plain(500, "", message)
+    }
+
+    /// Returns 504 for a resourceVersion of the future.
+    pub fn too_large_version(wanted: u64, current: u64) -> Self {
+        let why = format!("Timeout: Too large resource version: {wanted}, current: {current}");
+        let mut refusal = Self::plain(504, "Timeout", why);
+        refusal.details = json!({
+            "causes": [{
+                "reason": "ResourceVersionTooLarge", "message": "Too large resource version",
+            }],
+            "retryAfterSeconds": 1,
+        });
+        refusal.retry_after_seconds = Some(1);
+        refusal
     }
 
     /// Adds one cause to the details.
@@ -160,13 +211,24 @@ impl Refusal {
         self
     }
 
-    /// Returns the `Status` object.
+    /// Returns the `Status` object; what is empty is left out, as Go does.
     pub fn body(&self) -> Value {
-        json!({
+        let mut body = json!({
             "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
-            "message": self.message, "reason": self.reason, "details": self.details,
-            "code": self.code,
-        })
+            "message": self.message, "code": self.code,
+        });
+        if !self.reason.is_empty() {
+            body["reason"] = json!(self.reason);
+        }
+        if !self.details.is_null() {
+            body["details"] = self.details.clone();
+        }
+        body
+    }
+
+    /// Returns the text of the answer.
+    pub fn text(&self) -> String {
+        if self.message == NO_SUCH_PATH { self.message.clone() } else { self.body().to_string() }
     }
 
     fn about(code: u16, reason: &'static str, message: String, kind: &Kind, name: &str) -> Self {

@@ -8,7 +8,7 @@
 use std::collections::BTreeSet;
 
 use regex::Regex;
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 
 use super::refusal::Cause;
 
@@ -48,7 +48,7 @@ impl Schema {
         unknown
     }
 
-    /// Fills in the defaults; a null where null is not allowed counts as absent if there is one.
+    /// Fills in the defaults, after removing nulls where null is not allowed.
     pub fn default(&self, object: &mut Value) {
         fill_defaults(&self.0, object);
     }
@@ -103,21 +103,20 @@ fn fill_defaults(schema: &Value, value: &mut Value) {
     match value {
         Value::Object(fields) => {
             for (name, inner) in schema["properties"].as_object().into_iter().flatten() {
-                if let Some(default) = inner.get("default") {
-                    let absent = match fields.get(name) {
-                        None => true,
-                        Some(Value::Null) => inner["nullable"] != true,
-                        Some(_) => false,
-                    };
-                    if absent {
-                        fields.insert(name.clone(), default.clone());
-                    }
+                drop_null(inner, fields, name);
+                if let Some(default) = inner.get("default")
+                    && !fields.contains_key(name)
+                {
+                    fields.insert(name.clone(), default.clone());
                 }
                 if let Some(field) = fields.get_mut(name) {
                     fill_defaults(inner, field);
                 }
             }
             if let Some(rest) = schema.get("additionalProperties").filter(|rest| rest.is_object()) {
+                for name in fields.keys().cloned().collect::<Vec<_>>() {
+                    drop_null(rest, fields, &name);
+                }
                 for field in fields.values_mut() {
                     fill_defaults(rest, field);
                 }
@@ -132,12 +131,19 @@ fn fill_defaults(schema: &Value, value: &mut Value) {
     }
 }
 
+/// Removes a null where null is not allowed: it counts as absent.
+fn drop_null(schema: &Value, fields: &mut Map<String, Value>, name: &str) {
+    if schema["nullable"] != true && fields.get(name).is_some_and(Value::is_null) {
+        fields.remove(name);
+    }
+}
+
 fn validate(schema: &Value, value: &Value, path: &str, causes: &mut Vec<Cause>) {
     if value.is_null() && schema["nullable"] == true {
         return;
     }
     if !has_type(schema, value) {
-        let wanted = schema["type"].as_str().unwrap_or("integer or string");
+        let wanted = schema["type"].as_str().unwrap_or("integer,string");
         causes.push(Cause::new(
             "FieldValueTypeInvalid",
             path,
@@ -216,7 +222,7 @@ fn validate_bounds(schema: &Value, value: &Value, path: &str, causes: &mut Vec<C
     let (size, least, most, noun) = match value {
         Value::String(text) => (text.chars().count(), "minLength", "maxLength", "chars long"),
         Value::Array(items) => (items.len(), "minItems", "maxItems", "items"),
-        Value::Object(fields) => (fields.len(), "minProperties", "maxProperties", "properties"),
+        Value::Object(fields) => (fields.len(), "minProperties", "maxProperties", "items"),
         Value::Null | Value::Bool(_) | Value::Number(_) => return,
     };
     let size = u64::try_from(size).unwrap_or(u64::MAX);
@@ -299,21 +305,29 @@ fn validate_combinations(schema: &Value, value: &Value, path: &str, causes: &mut
     if let Some(parts) = schema["anyOf"].as_array()
         && !parts.iter().any(passes)
     {
-        let why = format!("{path} in body must validate at least one schema (anyOf)");
-        causes.push(Cause::invalid(path, value, &why));
+        causes.push(combined(path, "must validate at least one schema (anyOf)"));
     }
-    if let Some(parts) = schema["oneOf"].as_array()
-        && parts.iter().filter(|part| passes(part)).count() != 1
-    {
-        let why = format!("{path} in body must validate one and only one schema (oneOf)");
-        causes.push(Cause::invalid(path, value, &why));
+    if let Some(parts) = schema["oneOf"].as_array() {
+        let found = match parts.iter().filter(|part| passes(part)).count() {
+            1 => None,
+            0 => Some("none valid".to_owned()),
+            several => Some(format!("{several} valid alternatives")),
+        };
+        if let Some(found) = found {
+            let why = format!("must validate one and only one schema (oneOf). Found {found}");
+            causes.push(combined(path, &why));
+        }
     }
     if let Some(part) = schema.get("not")
         && passes(part)
     {
-        let why = format!("{path} in body must not validate the schema (not)");
-        causes.push(Cause::invalid(path, &json!(value), &why));
+        causes.push(combined(path, "must not validate the schema (not)"));
     }
+}
+
+/// Returns the cause of a failed combination, which the real server reports without a field.
+fn combined(path: &str, why: &str) -> Cause {
+    Cause::new("FieldValueInvalid", "<nil>", format!("Invalid value: \"\": \"{path}\" {why}"))
 }
 
 fn join(path: &str, name: &str) -> String {

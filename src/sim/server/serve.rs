@@ -168,6 +168,10 @@ impl State {
             Verb::Update => {
                 let intent = call.intent(&kind, now)?;
                 let wanted = call.body.clone();
+                // Leases are the one kind of ours that a PUT creates.
+                if kind.is("leases") && self.store.get(&kind.key(), &key).is_none() {
+                    return shown(201, &*self.create(&intent, wanted)?);
+                }
                 shown(200, &*self.update(&intent, Method::Put, call.name(), wanted)?)
             }
             Verb::Patch => {
@@ -241,7 +245,7 @@ fn options_of(call: &Call) -> DeleteOptions {
 }
 
 fn refused(refusal: &Refusal) -> Answer {
-    let mut response = answer(refusal.code, refusal.body().to_string());
+    let mut response = answer(refusal.code, refusal.text());
     if let Some(seconds) = refusal.retry_after_seconds {
         response.headers_mut().insert(http::header::RETRY_AFTER, seconds.into());
     }

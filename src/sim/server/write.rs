@@ -85,7 +85,7 @@ impl State {
             self.namespace_accepts(intent)?;
         }
         if !text(&object["metadata"]["resourceVersion"]).is_empty() {
-            return Err(Refusal::internal(
+            return Err(Refusal::unexpected(
                 "resourceVersion should not be set on objects to be created",
             ));
         }
@@ -97,7 +97,8 @@ impl State {
             fields.remove("status");
         }
         admission::on_create(kind, &mut object);
-        let mut object = normalize(intent, object)?;
+        require_kind(kind, &object)?;
+        let mut object = normalize(intent, Method::Put, object)?;
         let metadata = &mut object["metadata"];
         for owned in ["deletionTimestamp", "deletionGracePeriodSeconds", "managedFields"] {
             remove(metadata, owned);
@@ -131,10 +132,11 @@ impl State {
             .store
             .get(&intent.resource(), &key)
             .ok_or_else(|| Refusal::not_found(kind, name))?;
+        require_kind(kind, &wanted)?;
         check_preconditions(intent, method, &old, &wanted)?;
         let mut object = merge_halves(intent, &old, wanted);
         keep_what_the_server_owns(&old, &mut object);
-        let mut object = normalize(intent, object)?;
+        let mut object = normalize(intent, method, object)?;
         admission::on_update(kind, intent.subresource, &old, &object)?;
         if (kind.generation || kind.is_custom()) && spec_differs(&old, &object) {
             let generation = old["metadata"]["generation"].as_i64().unwrap_or(0);
@@ -250,25 +252,52 @@ fn check_preconditions(
     }
     let uid = text(&metadata["uid"]);
     if !uid.is_empty() && metadata["uid"] != old["metadata"]["uid"] {
-        let why = format!(
-            "Precondition failed: UID in precondition: {uid}, UID in object meta: {}",
-            text(&old["metadata"]["uid"])
-        );
-        return Err(Refusal::conflict(kind, name, &why));
+        return Err(other_uid(kind, method, name, uid, text(&old["metadata"]["uid"])));
     }
     let version = text(&metadata["resourceVersion"]);
     if version.is_empty() && method == Method::Put && !kind.unconditional_update {
-        let cause = Cause::new(
-            "FieldValueInvalid",
-            "metadata.resourceVersion",
-            "Invalid value: 0x0: must be specified for an update",
-        );
-        return Err(Refusal::invalid(kind, name, &[cause]));
+        return Err(Refusal::version_required(kind, name));
     }
     if !version.is_empty() && metadata["resourceVersion"] != old["metadata"]["resourceVersion"] {
         return Err(Refusal::stale(kind, name));
     }
     Ok(())
+}
+
+/// Returns the refusal of a write meant for another object of the same name: a PUT carries the UID
+/// as a precondition, a patch tries to change it.
+fn other_uid(kind: &Kind, method: Method, name: &str, wanted: &str, found: &str) -> Refusal {
+    match method {
+        Method::Put => {
+            let why = format!(
+                "StorageError: invalid object, Code: 4, Key: /registry/{}/{name}, \
+                 ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: UID in \
+                 precondition: {wanted}, UID in object meta: {found}",
+                kind.plural
+            );
+            Refusal::conflict(kind, name, &why)
+        }
+        Method::Patch => {
+            let cause = Cause::invalid("metadata.uid", &json!(wanted), "field is immutable");
+            Refusal::invalid(kind, name, &[cause])
+        }
+    }
+}
+
+/// Refuses a custom resource that does not say what it is; built-in kinds follow from the path.
+fn require_kind(kind: &Kind, object: &Value) -> Result<(), Refusal> {
+    if kind.is_custom() && text(&object["kind"]).is_empty() {
+        return Err(Refusal::bad_request(format!(
+            "the object provided is unrecognized (must be of type {}): Object 'Kind' is missing \
+             in '{object}'",
+            kind.kind
+        )));
+    }
+    Ok(())
+}
+
+fn cannot_be_handled(kind: &Kind) -> String {
+    format!("{} in version {:?} cannot be handled as a {}", kind.kind, kind.version, kind.kind)
 }
 
 /// Takes from `wanted` what this endpoint writes, and the rest from the old object.
@@ -327,7 +356,7 @@ fn copy_field(from: &Value, to: &mut Value, field: &str) {
 
 /// Brings an object into the form that is stored: typed for built-in kinds, pruned, defaulted and
 /// validated for custom ones.
-fn normalize(intent: &Intent, mut object: Value) -> Result<Value, Refusal> {
+fn normalize(intent: &Intent, method: Method, mut object: Value) -> Result<Value, Refusal> {
     let kind = &intent.kind;
     for (field, expected) in [("apiVersion", kind.api_version()), ("kind", kind.kind.clone())] {
         let sent = text(&object[field]);
@@ -351,11 +380,11 @@ fn normalize(intent: &Intent, mut object: Value) -> Result<Value, Refusal> {
                 // `omitempty` of the Go type: false is not stored.
                 remove(&mut object["spec"], "unschedulable");
             }
-            round_trip(object).map_err(|error| {
-                Refusal::bad_request(format!(
-                    "{} in version {:?} cannot be handled as a {}: {error}",
-                    kind.kind, kind.version, kind.kind
-                ))
+            round_trip(object).map_err(|error| match method {
+                Method::Put => {
+                    Refusal::bad_request(format!("{}: {error}", cannot_be_handled(kind)))
+                }
+                Method::Patch => Refusal::unfit_patch(&error.to_string()),
             })
         }
         Origin::Custom(schema) => {
@@ -365,10 +394,12 @@ fn normalize(intent: &Intent, mut object: Value) -> Result<Value, Refusal> {
             object["metadata"] = json!(metadata);
             let unknown = schema.prune(&mut object);
             if intent.fields == FieldValidation::Strict && !unknown.is_empty() {
-                let list: Vec<String> =
+                let mut list: Vec<String> =
                     unknown.iter().map(|path| format!("unknown field {path:?}")).collect();
+                list.sort();
                 return Err(Refusal::bad_request(format!(
-                    "strict decoding error: {}",
+                    "{}: strict decoding error: {}",
+                    cannot_be_handled(kind),
                     list.join(", ")
                 )));
             }

@@ -71,7 +71,9 @@ async fn with_crd() -> Cluster {
 async fn a_kind_is_served_from_its_crd_on_and_not_before() {
     let cluster = cluster();
     let status = refused(widgets(&cluster).get("w").await);
-    assert_eq!(status.message, "the server could not find the requested resource");
+    assert_eq!(status.code, 404);
+    assert!(!status.is_not_found(), "kube tells a missing path from a missing object");
+    assert_eq!(status.message, "404 page not found");
     let cluster = with_crd().await;
     let crds: Api<CustomResourceDefinition> = Api::all(cluster.client("test"));
     let crd = crds.get("widgets.example.com").await.expect("it is there");
@@ -88,7 +90,7 @@ async fn unknown_fields_are_pruned_and_defaults_filled_in() {
     let cluster = with_crd().await;
     let sent = widget(json!({
         "image": "a", "surprise": 1, "kind": null, "env": {"A": "b"}, "free": {"any": [1]},
-        "nested": {"odd": 1}, "count": null,
+        "nested": {"odd": 1}, "count": null, "tags": null,
     }));
     let stored = widgets(&cluster).create(&PostParams::default(), &sent).await.expect("accepted");
     assert_eq!(

@@ -43,7 +43,7 @@ async fn preconditions_are_kept() {
     let pod = add_pod(&cluster, "p", None).await;
     let status = refused(pods(&cluster).delete("p", &with_uid("other")).await);
     assert_eq!((status.code, status.reason.as_str()), (409, "Conflict"));
-    assert!(status.message.contains("Precondition failed: UID in precondition: other"));
+    assert!(status.message.contains("the UID in the precondition (other) does not match"));
     let uid = pod.uid().expect("a uid");
     pods(&cluster).delete("p", &with_uid(&uid)).await.expect("the right one");
 }

@@ -80,6 +80,8 @@ async fn a_lease_is_not_replaced_without_its_version() {
     let status = refused(leases.replace("n1", &PostParams::default(), &lease).await);
     assert_eq!(status.code, 422);
     assert!(status.message.contains("metadata.resourceVersion"));
+    let lease: Lease = parse(json!({"metadata": {"name": "n2"}, "spec": {}}));
+    leases.replace("n2", &PostParams::default(), &lease).await.expect("a PUT creates a lease");
 }
 
 #[tokio::test(start_paused = true)]

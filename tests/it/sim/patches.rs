@@ -35,11 +35,16 @@ async fn a_merge_patch_with_a_stale_version_is_a_conflict() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_merge_patch_with_another_uid_is_a_conflict() {
+async fn a_patch_for_another_uid_is_invalid_and_a_put_a_conflict() {
     let cluster = cluster();
     add_node(&cluster, "n1").await;
     let patch = Patch::Merge(json!({"metadata": {"uid": "other", "labels": {"a": "b"}}}));
     let status = refused(nodes(&cluster).patch("n1", &PatchParams::default(), &patch).await);
+    assert_eq!((status.code, status.reason.as_str()), (422, "Invalid"));
+    assert_eq!(status.details.expect("details").causes[0].field, "metadata.uid");
+    let mut other = nodes(&cluster).get("n1").await.expect("it is there");
+    other.metadata.uid = Some("other".to_owned());
+    let status = refused(nodes(&cluster).replace("n1", &PostParams::default(), &other).await);
     assert_eq!(status.code, 409);
     assert!(status.message.contains("UID in precondition: other"));
 }
