@@ -84,6 +84,7 @@ impl PodTask {
         let deleted = |pod: &Pod| pod.metadata.deletion_timestamp.is_some();
         let is_asked = self.latest.wait_for(deleted).await.is_ok();
         if is_asked && self.power.wait_for(|power| power.is_on).await.is_ok() {
+            // Gone either way.
             let _ = self.edge.remove_pod(&self.id).await;
         }
     }
@@ -229,6 +230,7 @@ impl PodTask {
                 self.finish(Row::Main, index, outcome, 1);
             }
         }
+        // The last word: nothing follows, whether the pod is still there or not.
         let _ = self.report().await;
     }
 
@@ -296,6 +298,7 @@ impl PodTask {
             }
         }
         if self.report().await == Landed::Yes {
+            // Gone either way.
             let _ = self.edge.remove_pod(&self.id).await;
         }
     }

@@ -196,3 +196,29 @@ async fn what_a_custom_resource_owned_goes_with_it() {
     api.delete("w", &DeleteParams::default()).await.expect("accepted");
     assert_eq!(refused(maps.get("owned").await).code, 404);
 }
+
+#[tokio::test(start_paused = true)]
+async fn our_own_kinds_are_served_from_our_own_crds() {
+    let cluster = cluster();
+    let crds: Api<CustomResourceDefinition> = Api::all(cluster.client("test"));
+    for crd in nodewright::api::crd::crds() {
+        crds.create(&PostParams::default(), &crd).await.expect("the CRD is accepted");
+    }
+    let api: Api<nodewright::api::NodeWright> = Api::all(cluster.client("test"));
+    let sent = parse(json!({
+        "apiVersion": "nodewright.nvidia.com/v1alpha1", "kind": "NodeWright",
+        "metadata": {"name": "gpu-node-tuning"},
+        "spec": {
+            "nodeSelectors": {"matchLabels": {"nodepool": "gpu"}},
+            "interruptionBudget": {"percent": 33},
+            "packages": {"nvidia-tuned": {
+                "version": "0.9.0", "image": "registry.example/nvidia-tuned",
+            }},
+        },
+    }));
+    let stored = api.create(&PostParams::default(), &sent).await.expect("accepted");
+    assert_eq!(stored.spec.packages.len(), 1);
+    let wrong = Patch::Merge(json!({"spec": {"packages": {"nvidia-tuned": {"version": null}}}}));
+    let status = refused(api.patch("gpu-node-tuning", &PatchParams::default(), &wrong).await);
+    assert_eq!(status.code, 422);
+}

@@ -140,6 +140,15 @@ async fn bad_metadata_is_refused_as_invalid() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn an_object_larger_than_etcd_takes_is_refused() {
+    let cluster = cluster();
+    let mut map = config_map("m");
+    map.data = Some([("key".to_owned(), "x".repeat(1_600_000))].into());
+    let status = refused(config_maps(&cluster).create(&PostParams::default(), &map).await);
+    assert_eq!((status.code, status.message.as_str()), (500, "etcdserver: request is too large"));
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_pods_spec_is_frozen_and_an_immutable_config_map_too() {
     let cluster = cluster();
     let mut changed = add_pod(&cluster, "p", Some("n1")).await;
