@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -154,6 +154,12 @@ pub struct RolloutStatus {
     /// First order number not yet reserved; numbers never repeat within a rollout.
     #[serde(default)]
     pub order_offset: i64,
+    /// When the first batch of the target was opened.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub started: Option<Time>,
+    /// When every node was complete.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub completed: Option<Time>,
     /// The open batches, by compartment.
     #[serde(
         default,
@@ -187,6 +193,9 @@ pub struct OpenBatch {
     pub order_from: i64,
     /// Digest of what it rolls out.
     pub target: String,
+    /// When it was opened.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub opened: Option<Time>,
 }
 
 /// The status of a policy.

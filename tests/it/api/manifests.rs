@@ -229,11 +229,14 @@ fn a_status_of_upstream_is_read_without_its_maps_per_node() {
 
 #[test]
 fn an_open_batch_is_remembered() {
-    let open_batch = OpenBatch { number: 3, size: 2, order_from: 4, target: "t".to_owned() };
+    let open_batch =
+        OpenBatch { number: 3, size: 2, order_from: 4, target: "t".to_owned(), opened: None };
     let compartment =
         CompartmentRollout { target: Some("t".to_owned()), open_batch: Some(open_batch) };
     let status = NodeWrightStatus {
         rollout: Some(RolloutStatus {
+            started: None,
+            completed: None,
             target: Some("t".to_owned()),
             order_offset: 6,
             compartments: [("__default__".to_owned(), compartment)].into(),
