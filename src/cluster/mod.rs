@@ -1,1 +1,37 @@
 //! The Kubernetes edge: watch, observe, act.
+//!
+//! In: a client, the actions of a plan and the proof of leadership. Out: what was seen, trimmed to
+//! what something depends on, and what became of each action.
+//! Must never: decide anything. An action is one exact change with its precondition; where an
+//! `if` about the fleet seems needed, the plan lacks an output. Every mutating request goes
+//! through [`requests`], which checks leadership and bounds the time.
+
+pub mod act;
+pub mod error;
+pub mod executor;
+pub mod executor_state;
+mod executor_volumes;
+pub mod lease;
+pub mod metadata;
+pub mod names;
+pub mod node_patch;
+pub mod node_state;
+pub mod observe;
+mod removals;
+pub mod requests;
+pub mod settings;
+pub mod shelf;
+pub mod slim;
+pub mod slim_node;
+pub mod slim_pod;
+pub mod snapshot;
+pub mod status;
+pub mod store;
+mod writes;
+
+pub use act::{Actor, Executed, Outcome};
+pub use error::{ClusterError, Disposition};
+pub use lease::LeaderProof;
+pub use observe::Observer;
+pub use settings::EdgeSettings;
+pub use store::View;
