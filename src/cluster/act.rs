@@ -22,7 +22,7 @@ use super::store::{Store, Watched};
 use super::{names, removals};
 use crate::api::NodeWright;
 use crate::clock::Clock;
-use crate::model::{Action, Lane, PodRef, Urgency};
+use crate::model::{Action, Lane, PodRef, Refusal, Urgency};
 
 /// Lanes worked on at a time.
 ///
@@ -59,6 +59,22 @@ pub enum Outcome {
     Unknown(ClusterError),
     /// Not tried, since something before it in its lane did not work.
     Skipped,
+}
+
+impl Outcome {
+    /// Returns the word for metrics and logs.
+    pub fn word(&self) -> &'static str {
+        match self {
+            Self::Done => "done",
+            Self::Conflict { .. } => "conflict",
+            Self::Blocked { .. } => "blocked",
+            Self::OutdatedCrd { .. } => "outdated-crd",
+            Self::Retry(_) => "retry",
+            Self::GaveUp(_) => "gave-up",
+            Self::Unknown(_) => "unknown",
+            Self::Skipped => "skipped",
+        }
+    }
 }
 
 /// An action and what became of it.
@@ -148,7 +164,10 @@ impl Actor {
     /// Turns an error into an outcome, and reads the object again where it may be another.
     async fn conclude(&self, action: &Action, error: ClusterError) -> Outcome {
         let blocked = match action {
-            Action::Evict(_) => removals::blocked_by(&error),
+            Action::Evict(eviction) => removals::blocked_by(&error).inspect(|why| {
+                let refusal = Refusal { at: self.clock.now(), message: why.clone() };
+                self.store.note_refusal(&eviction.pod, refusal);
+            }),
             Action::CreateSnapshot(_)
             | Action::DeleteSnapshot(_)
             | Action::WriteStatus(_)
@@ -164,7 +183,7 @@ impl Actor {
         let target = self.target(action);
         match error.disposition() {
             // The object is gone: what was planned for it is void.
-            _ if error.is_not_found() => {
+            _ if error.is_not_found() && target.is_changed_in_place() => {
                 self.read_again(&target).await;
                 Outcome::Conflict { object: target.words() }
             }
@@ -184,7 +203,9 @@ impl Actor {
     fn target(&self, action: &Action) -> Target {
         match action {
             Action::PatchNode(patch) => Target::Node(patch.node.clone()),
-            Action::WriteNodeMetadata(metadata) => Target::Node(metadata.node.clone()),
+            Action::WriteNodeMetadata(metadata) => {
+                Target::Metadata(names::node_metadata_name(&metadata.rollout, &metadata.node))
+            }
             Action::WriteStatus(write) => Target::NodeWright(write.rollout.clone()),
             Action::CreateSnapshot(spec) => {
                 Target::ConfigMap(spec.package.snapshot_name(&spec.rollout))
@@ -221,6 +242,8 @@ impl Actor {
                 let path = format!("/api/v1/namespaces/{namespace}/configmaps/{name}");
                 self.read_one::<SlimConfigMap>(&path, name).await;
             }
+            // Not kept; written whole the next time.
+            Target::Metadata(_) => {}
             // Many objects; the watch tells of each.
             Target::Executors(_) => {}
         }
@@ -253,16 +276,26 @@ pub(super) enum Target {
     Pod(PodRef),
     NodeWright(String),
     ConfigMap(String),
+    Metadata(String),
     Executors(String),
 }
 
 impl Target {
+    /// Returns whether a 404 can only mean that the object is gone; where something is created it
+    /// means that the namespace is missing, which a person must see to.
+    fn is_changed_in_place(&self) -> bool {
+        match self {
+            Self::Node(_) | Self::NodeWright(_) => true,
+            Self::Pod(_) | Self::ConfigMap(_) | Self::Metadata(_) | Self::Executors(_) => false,
+        }
+    }
+
     pub(super) fn words(&self) -> String {
         match self {
             Self::Node(name) => format!("node {name}"),
             Self::Pod(pod) => format!("pod {pod}"),
             Self::NodeWright(name) => format!("nodewright {name}"),
-            Self::ConfigMap(name) => format!("configmap {name}"),
+            Self::ConfigMap(name) | Self::Metadata(name) => format!("configmap {name}"),
             Self::Executors(rollout) => format!("executors of rollout {rollout}"),
         }
     }

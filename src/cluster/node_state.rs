@@ -30,6 +30,8 @@ pub fn read_annotations(
             read_entries(rollouts.entry(rollout.to_owned()).or_default(), value);
         } else if let Some(rollout) = rollout_of(key, &keys::rollout("")) {
             read_record(rollouts.entry(rollout.to_owned()).or_default(), value);
+        } else if let Some(rollout) = rollout_of(key, &keys::drain_start("")) {
+            read_drain_start(rollouts.entry(rollout.to_owned()).or_default(), value);
         } else if let Some(rollout) = rollout_of(key, &keys::status("")) {
             rollouts.entry(rollout.to_owned()).or_default().status = Some(read_status(value));
         }
@@ -59,6 +61,13 @@ fn read_record(into: &mut NodeRollout, text: &str) {
         ),
         Ok(record) => into.record = Some(record),
         Err(error) => note_malformed(into, "rollout", &error.to_string()),
+    }
+}
+
+fn read_drain_start(into: &mut NodeRollout, text: &str) {
+    match text.parse() {
+        Ok(start) => into.drain_start = Some(start),
+        Err(error) => note_malformed(into, "drainStart", &error.to_string()),
     }
 }
 

@@ -204,11 +204,30 @@ fn note_error<W: Watched>(error: &watcher::Error, shared: &Shared) {
     }
     let text = chain(error);
     if shared.store.note_trouble(W::KIND, text.clone(), shared.clock.now()) {
+        let way_out = way_out(error);
         tracing::warn!(
             kind = W::KIND,
             error = text,
+            way_out,
             "watch failed: what we know may be old, trying again with back-off"
         );
+    }
+}
+
+/// Returns what a person can do about a watch that fails.
+fn way_out(error: &watcher::Error) -> &'static str {
+    let code = match error {
+        watcher::Error::InitialListFailed(kube::Error::Api(status))
+        | watcher::Error::WatchStartFailed(kube::Error::Api(status))
+        | watcher::Error::WatchFailed(kube::Error::Api(status))
+        | watcher::Error::WatchError(status) => Some(status.code),
+        _ => None,
+    };
+    match code {
+        Some(401 | 403) => "grant list and watch on this kind to the daemon's service account",
+        Some(404) => "the cluster does not serve this kind: apply the CRDs (nodewright crds)",
+        Some(_) => "the API server is in trouble: nothing to do here",
+        None => "the API server cannot be reached: check the network and the API server",
     }
 }
 

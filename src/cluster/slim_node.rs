@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use kube::core::ObjectMeta;
 use serde::Deserialize;
 
-use super::node_state::read_annotations;
+use super::node_state::{MARK, read_annotations};
 use super::slim::{WireMeta, null_as_empty, watchable_as};
 use crate::api::keys;
 use crate::model::{Node, Taint, TaintEffect};
@@ -99,6 +99,7 @@ impl From<WireNode> for SlimNode {
             uid: metadata.uid,
             resource_version: metadata.resource_version,
             created: metadata.creation_timestamp,
+            ignored: metadata.labels.get(keys::IGNORE).is_some_and(|it| it == MARK),
             labels: metadata.labels,
             taints: spec.taints.into_iter().map(Taint::from).collect(),
             unschedulable: spec.unschedulable,
@@ -156,6 +157,7 @@ pub fn is_same_node(one: &Node, other: &Node) -> bool {
         boot_id,
         machine_id,
         deleting,
+        ignored,
         cordons,
         rollouts,
     } = one;
@@ -171,6 +173,7 @@ pub fn is_same_node(one: &Node, other: &Node) -> bool {
         && *boot_id == other.boot_id
         && *machine_id == other.machine_id
         && *deleting == other.deleting
+        && *ignored == other.ignored
         && *cordons == other.cordons
         && *rollouts == other.rollouts
 }

@@ -19,7 +19,9 @@ use super::slim_node::{SlimNode, is_same_node};
 use super::slim_pod::SlimPod;
 use super::{executor_state, snapshot, status};
 use crate::api::{DeploymentPolicy, NodeWright, keys};
-use crate::model::{self, Executor, Node, Observed, Pod, PodPhase, Snapshot};
+use crate::model::{
+    self, Executor, Node, Observed, Pod, PodPhase, PodRef, Refusal, Snapshot, VisitRef,
+};
 
 /// One look at the cluster.
 #[derive(Debug, Clone, Default)]
@@ -67,6 +69,8 @@ pub struct State {
     snapshots: Shelf<Option<Snapshot>>,
     nodewrights: Shelf<KeptResource<NodeWright>>,
     policies: Shelf<KeptResource<DeploymentPolicy>>,
+    /// Evictions refused, by UID of the pod, with the pod they are of.
+    refusals: BTreeMap<String, (PodRef, Refusal)>,
     troubles: BTreeMap<&'static str, WatchTrouble>,
 }
 
@@ -154,7 +158,7 @@ impl Store {
     }
 
     /// Marks a pod as ending: its deletion was accepted, the watch has not said so yet.
-    pub fn mark_terminating(&self, pod: &model::PodRef) {
+    pub fn mark_terminating(&self, pod: &PodRef) {
         self.with(|state, _| {
             state.pods.amend(&pod.to_string(), &pod.uid, |kept| kept.terminate());
             Change::Visible
@@ -162,9 +166,9 @@ impl Store {
     }
 
     /// Marks the executors of some visits as ending.
-    pub fn mark_executors_terminating(&self, rollout: &str, visits: &[model::VisitRef]) {
+    pub fn mark_executors_terminating(&self, rollout: &str, visits: &[VisitRef]) {
         self.with(|state, _| {
-            let of_visits: Vec<model::PodRef> = state
+            let of_visits: Vec<PodRef> = state
                 .pods
                 .iter()
                 .filter_map(|(_, kept)| kept.executor.as_ref())
@@ -175,6 +179,19 @@ impl Store {
                 state.pods.amend(&pod.to_string(), &pod.uid, |kept| kept.terminate());
             }
             if of_visits.is_empty() { Change::Invisible } else { Change::Visible }
+        });
+    }
+
+    /// Remembers that a disruption budget does not let a pod go, so that it is not asked at once
+    /// again; forgotten with the pod.
+    pub fn note_refusal(&self, pod: &PodRef, refusal: Refusal) {
+        self.with(|state, _| {
+            drop(state.refusals.insert(pod.uid.clone(), (pod.clone(), refusal)));
+            let State { refusals, pods, .. } = state;
+            refusals.retain(|uid, (pod, _)| {
+                pods.get(&pod.to_string()).is_some_and(|kept| kept.pod.reference.uid == *uid)
+            });
+            Change::Visible
         });
     }
 
@@ -221,6 +238,12 @@ impl Store {
             if is_on_node(pod) {
                 let on_node = view.observed.pods.entry(pod.node.clone()).or_default();
                 on_node.insert(key.clone(), pod.clone());
+            }
+        }
+        for (uid, (pod, refusal)) in &state.refusals {
+            let kept = state.pods.get(&pod.to_string());
+            if kept.is_some_and(|kept| kept.pod.reference.uid == *uid && !kept.pod.terminating) {
+                view.observed.refusals.insert(uid.clone(), refusal.clone());
             }
         }
         for (name, snapshot) in state.snapshots.iter() {

@@ -136,12 +136,12 @@ impl Actor {
             body: Body::MergePatch,
             content,
         };
-        // Either refusal says for certain that nothing was done, so the other may be tried.
+        // "Not there" to an update and "there" to a create say for certain that nothing was done.
         let is_known = self.with_known_metadata(|known| known.contains(&name));
         let (first, second) = if is_known { (update, create) } else { (create, update) };
         match self.requests.mutate::<Value>(proof, first).await {
             Ok(_) => {}
-            Err(error) if error.is_already_exists() || error.is_not_found() => {
+            Err(error) if is_known && error.is_not_found() || error.is_already_exists() => {
                 let _answer = self.requests.mutate::<Value>(proof, second).await?;
             }
             Err(error) => return Err(error),

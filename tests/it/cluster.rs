@@ -1,1 +1,0 @@
-//! The production edge on the embedded cluster.
