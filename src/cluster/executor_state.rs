@@ -22,7 +22,20 @@ struct AgentSummary {
     v: u32,
     step: Option<String>,
     exit_code: Option<i32>,
+    signal: Option<i32>,
     tail: Option<String>,
+}
+
+impl AgentSummary {
+    fn parse(message: &str) -> Option<Self> {
+        serde_json::from_str::<Self>(message).ok().filter(|summary| summary.v > 0)
+    }
+
+    /// Returns whether an interrupt's command was issued: it ended well, or the machine going down
+    /// ended it. Only one that was not is a failure at once (design §6).
+    fn is_issued(&self) -> bool {
+        self.exit_code == Some(0) || self.signal.is_some()
+    }
 }
 
 /// What a container of an executor does.
@@ -194,28 +207,49 @@ fn failure(slim: &SlimPod, roles: &[(Role, &ContainerState)]) -> Failure {
         Role::Stage(stage) => (Some(stage), false),
         Role::Check(stage) => (Some(stage), true),
     };
-    let summary = serde_json::from_str::<AgentSummary>(message).ok().filter(|told| told.v > 0);
-    let AgentSummary { step, exit_code: step_code, tail, .. } = summary.unwrap_or(AgentSummary {
-        tail: Some(message.to_owned()).filter(|text| !text.is_empty()),
-        ..AgentSummary::default()
-    });
-    let words = match tail.filter(|tail| !tail.is_empty()) {
-        // The pod's own reason explains what a container killed from outside cannot.
-        _ if slim.reason.is_some() => pod_words(slim),
-        Some(tail) => bounded_message(&tail),
-        None if role == Role::Copy => {
-            bounded_message(&format!("copying the package failed: {reason}, exit code {exit_code}"))
+    let told = AgentSummary::parse(message);
+    let words = failure_words(slim, role, (exit_code, reason, message), told.as_ref());
+    let (step, code) = match told {
+        // The pod dies with the node it reboots: no step failed.
+        Some(told) if stage == Some(Stage::Interrupt) && told.is_issued() => (None, exit_code),
+        Some(AgentSummary { step, exit_code: Some(code), .. }) => (step, code),
+        // The agent gave up by itself, so that no command was issued.
+        Some(AgentSummary { step: None, .. }) if stage == Some(Stage::Interrupt) => {
+            (Some(INTERRUPT_CONTAINER.to_owned()), exit_code)
         }
-        None => bounded_message(&format!("{reason}, exit code {exit_code}, no output")),
+        Some(AgentSummary { step, .. }) => (step, exit_code),
+        None => (None, exit_code),
     };
-    Failure {
-        stage,
-        in_check,
-        step,
-        exit_code: Some(step_code.unwrap_or(exit_code)),
-        message: words,
-        disrupted,
+    Failure { stage, in_check, step, exit_code: Some(code), message: words, disrupted }
+}
+
+/// Returns what to tell people: what the pod says of itself, which explains what a container killed
+/// from outside cannot, else the last output.
+fn failure_words(
+    slim: &SlimPod,
+    role: Role,
+    (exit_code, reason, message): (i32, &str, &str),
+    told: Option<&AgentSummary>,
+) -> String {
+    if slim.reason.is_some() {
+        return pod_words(slim);
     }
+    let output = match told {
+        Some(told) => told.tail.as_deref().unwrap_or_default(),
+        None => message,
+    };
+    let words = match (told.and_then(|told| told.signal), output, role) {
+        (Some(signal), "", _) => format!("ended by signal {signal}, no output"),
+        (Some(signal), output, _) => format!("ended by signal {signal}: {output}"),
+        (None, "", Role::Copy) => {
+            format!("copying the package failed: {reason}, exit code {exit_code}")
+        }
+        (None, "", Role::Stage(_) | Role::Check(_) | Role::Main) => {
+            format!("{reason}, exit code {exit_code}, no output")
+        }
+        (None, output, _) => output.to_owned(),
+    };
+    bounded_message(&words)
 }
 
 /// Returns the pod's own reason and message.

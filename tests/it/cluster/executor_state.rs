@@ -192,6 +192,43 @@ fn a_pod_lost_to_its_surroundings_costs_no_attempt() {
 }
 
 #[test]
+fn a_reboot_that_was_issued_is_no_failed_step() {
+    let table = [
+        // Accepted: the agent waits, and ends badly so that nobody takes it for done.
+        (json!({"v": 1, "step": "reboot", "exit_code": 0, "signal": null, "tail": ""}), None),
+        // The machine went down under it.
+        (json!({"v": 1, "step": "reboot", "exit_code": null, "signal": 15, "tail": ""}), None),
+        // Refused.
+        (
+            json!({"v": 1, "step": "reboot", "exit_code": 1, "signal": null, "tail": "no"}),
+            Some("reboot"),
+        ),
+        // The agent did not get as far.
+        (
+            json!({"v": 1, "step": null, "exit_code": null, "signal": null, "tail": "bad payload"}),
+            Some("interrupt"),
+        ),
+        // Nothing is known.
+        (json!(""), None),
+    ];
+    for (summary, step) in table {
+        let message = summary.as_str().map_or_else(|| summary.to_string(), str::to_owned);
+        let seen = executor(interrupt(), status("Failed", &[ended("interrupt", 1, &message)]));
+        assert_eq!(failure(&seen).step.as_deref(), step, "{summary}");
+        assert_eq!(failure(&seen).stage, Some(Stage::Interrupt));
+    }
+}
+
+#[test]
+fn a_step_ended_by_a_signal_says_so() {
+    let summary = json!({"v": 1, "step": "a.sh", "exit_code": null, "signal": 9, "tail": "last"});
+    let init = [ended("kernel-tuning-apply", 1, &summary.to_string())];
+    let seen = executor(install(), status("Failed", &init));
+    assert_eq!(failure(&seen).step.as_deref(), Some("a.sh"));
+    assert_eq!(failure(&seen).message, "ended by signal 9: last");
+}
+
+#[test]
 fn packages_with_names_like_stages_are_told_apart() {
     let mut package = super::package();
     package.name = "config".to_owned();

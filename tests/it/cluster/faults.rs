@@ -226,10 +226,10 @@ async fn lanes_do_not_wait_for_each_other() {
 
 #[tokio::test(start_paused = true)]
 async fn an_outdated_crd_is_told() {
-    use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+    use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1 as apiextensions;
     use kube::api::{Api, PostParams};
     let world = World::new().await;
-    let crds: Api<CustomResourceDefinition> = Api::all(world.cluster.client("test"));
+    let crds: Api<apiextensions::CustomResourceDefinition> = Api::all(world.cluster.client("test"));
     let name = "nodewrights.nodewright.nvidia.com";
     let mut crd = serde_json::to_value(crds.get(name).await.unwrap()).unwrap();
     let schema = &mut crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"];
