@@ -64,6 +64,15 @@ pub enum ClusterError {
         #[source]
         source: TooLarge,
     },
+    /// The configuration of the client cannot be used.
+    #[error("no client for {server}: check the kubeconfig and the files it names")]
+    Unusable {
+        /// The API server.
+        server: String,
+        /// Why not.
+        #[source]
+        source: Box<kube::Error>,
+    },
     /// The request could not be built: a defect.
     #[error("{request}: not a valid request")]
     Unbuildable {
@@ -98,7 +107,9 @@ impl ClusterError {
             Self::TimedOut { .. } | Self::Broken { .. } | Self::Unreadable { .. } => {
                 Disposition::ReadBack
             }
-            Self::TooLarge { .. } | Self::Unbuildable { .. } => Disposition::GiveUp,
+            Self::TooLarge { .. } | Self::Unusable { .. } | Self::Unbuildable { .. } => {
+                Disposition::GiveUp
+            }
             Self::Refused { status, .. } => match status.code {
                 409 => Disposition::Conflict,
                 422 if is_failed_test(status) => Disposition::Conflict,
@@ -118,6 +129,7 @@ impl ClusterError {
             | Self::Broken { .. }
             | Self::Unreadable { .. }
             | Self::TooLarge { .. }
+            | Self::Unusable { .. }
             | Self::Unbuildable { .. } => None,
         }
     }

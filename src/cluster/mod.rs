@@ -7,6 +7,7 @@
 //! through [`requests`], which checks leadership and bounds the time.
 
 pub mod act;
+pub mod connect;
 pub mod error;
 pub mod executor;
 pub mod executor_state;
@@ -30,6 +31,7 @@ pub mod store;
 mod writes;
 
 pub use act::{Actor, Executed, Outcome};
+pub use connect::client;
 pub use error::{ClusterError, Disposition};
 pub use lease::LeaderProof;
 pub use observe::Observer;

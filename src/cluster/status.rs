@@ -60,7 +60,8 @@ pub fn from_api(status: &NodeWrightStatus) -> model::Status {
 
 /// Writes the planner's status over the one that is there.
 ///
-/// A condition's transition time is kept while its status is; conditions of others are kept.
+/// A condition's transition time is kept while its status is; conditions of others are kept. Times
+/// are written to the second, as Kubernetes has them.
 pub fn to_api(
     status: &model::Status,
     previous: Option<&NodeWrightStatus>,
