@@ -3,6 +3,7 @@ mod agent;
 mod api;
 mod cli;
 mod cluster;
+mod cluster_edge;
 mod control_plane;
 mod daemon;
 mod git;
