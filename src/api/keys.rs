@@ -212,6 +212,12 @@ pub const NODE_META_NODE_NAME: &str = "nodewright.nvidia.com/Node.name";
 /// Writer: people, through `nodewright stop --all` and `go`. Source: ours (design §7).
 pub const STOP: &str = "nodewright.nvidia.com/stop";
 
+/// Source ConfigMap annotation: the 40 hex digits of a held commit that a person lets through.
+///
+/// Writer: people, through `nodewright accept`; taken off by the daemon once that commit is
+/// accepted. Source: ours (design §8).
+pub const ACCEPT: &str = "nodewright.nvidia.com/accept";
+
 /// Field manager of everything the daemon does to nodes, pods, ConfigMaps and status.
 pub const FIELD_MANAGER: &str = "nodewright";
 

@@ -27,6 +27,7 @@ pub mod slim;
 pub mod slim_node;
 pub mod slim_pod;
 pub mod snapshot;
+pub mod source_state;
 pub mod status;
 pub mod store;
 mod writes;
