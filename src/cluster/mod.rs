@@ -21,6 +21,7 @@ pub mod node_state;
 pub mod observe;
 mod removals;
 pub mod requests;
+pub mod resources;
 pub mod settings;
 pub mod shelf;
 pub mod slim;

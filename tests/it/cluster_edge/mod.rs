@@ -3,6 +3,7 @@
 //! Every test runs under paused time; a second costs nothing.
 
 mod lease;
+mod resources;
 mod source_state;
 
 use std::time::Duration;
