@@ -9,6 +9,7 @@
 pub mod act;
 pub mod connect;
 pub mod error;
+pub mod events;
 pub mod executor;
 pub mod executor_state;
 mod executor_volumes;

@@ -2,6 +2,7 @@
 //!
 //! Every test runs under paused time; a second costs nothing.
 
+mod events;
 mod lease;
 mod resources;
 mod source_state;
