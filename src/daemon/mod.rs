@@ -1,1 +1,225 @@
 //! The loop: one level-triggered tick, wake-ups, leadership, health and metrics.
+//!
+//! In: settings, a client, the clock. Out: a fleet that moves to what is wanted, and what people
+//! read about it. Three tasks that never wait for each other: the puller reads Git, the loop plans
+//! and acts, the reporter writes the status branch. Everything that changes the cluster needs the
+//! proof of leadership. Must never: decide (that is `plan`), or word a sentence (that is `report`).
+
+mod error;
+mod news;
+mod pull;
+mod reporter;
+mod revision;
+mod tick;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::Namespace;
+use kube::{Api, Client};
+use tokio::sync::{Notify, watch};
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+
+use crate::clock::Clock;
+use crate::cluster::events::Events;
+use crate::cluster::resources::Adoption;
+use crate::cluster::{Actor, EdgeSettings, Leader, Observer};
+use crate::git::{Remote, Source, Transport};
+use crate::model::Floor;
+use crate::report::FleetState;
+
+pub use error::DaemonError;
+pub use pull::{PullStatus, Reading};
+
+/// Where the wanted state comes from.
+#[derive(Debug, Clone)]
+pub enum SourceSettings {
+    /// The resources in the cluster, whoever writes them.
+    Cluster,
+    /// A branch of a Git repository, which owns the spec of every resource in it.
+    Git {
+        /// Repository, branch, cache, poll.
+        source: Source,
+        /// Folder with the manifests, relative to the root; empty is the root.
+        path: String,
+    },
+}
+
+/// Where the status branch is written.
+#[derive(Debug, Clone)]
+pub struct StatusSettings {
+    /// The repository.
+    pub remote: Remote,
+    /// Folder for its clone; the source's when both are one repository.
+    pub cache: PathBuf,
+}
+
+/// Everything the daemon is told at its start.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// Name of the cluster: names the status branch and the folder in `clusters/`.
+    pub cluster: String,
+    /// Where the wanted state comes from.
+    pub source: SourceSettings,
+    /// Where the status goes; `None` writes none.
+    pub status: Option<StatusSettings>,
+    /// Runs fetch and push in a child process.
+    pub transport: Transport,
+    /// What the Kubernetes edge needs to know.
+    pub edge: EdgeSettings,
+    /// Who we are in the election: another one for each process.
+    pub identity: String,
+    /// The node this process runs on, which goes last.
+    pub own_node: Option<String>,
+    /// The cluster's own limits.
+    pub floor: Floor,
+    /// Whether objects of other tools are taken over.
+    pub adoption: Adoption,
+}
+
+/// A running daemon.
+#[derive(Debug)]
+pub struct Daemon {
+    fleet: watch::Receiver<Option<Arc<FleetState>>>,
+    pulls: watch::Receiver<PullStatus>,
+    nudge: Arc<Notify>,
+    shutdown: CancellationToken,
+    task: JoinHandle<Result<(), DaemonError>>,
+}
+
+impl Daemon {
+    /// Starts the daemon in the background; must be called in a tokio runtime.
+    pub fn start(settings: Settings, client: Client, clock: Clock) -> Self {
+        let shutdown = CancellationToken::new();
+        let (fleet_sender, fleet) = watch::channel(None);
+        let (pull_sender, pulls) = watch::channel(PullStatus::default());
+        let nudge = Arc::new(Notify::new());
+        let parts = Parts {
+            settings,
+            client,
+            clock,
+            fleet: fleet_sender,
+            pull_sender,
+            pulls: pulls.clone(),
+            nudge: Arc::clone(&nudge),
+            shutdown: shutdown.clone(),
+        };
+        let task = tokio::spawn(run(parts));
+        Self { fleet, pulls, nudge, shutdown, task }
+    }
+
+    /// Returns what the fleet looked like after each tick; `None` while another process leads.
+    pub fn fleet(&self) -> watch::Receiver<Option<Arc<FleetState>>> {
+        self.fleet.clone()
+    }
+
+    /// Returns what was last read from Git.
+    pub fn pulls(&self) -> watch::Receiver<PullStatus> {
+        self.pulls.clone()
+    }
+
+    /// Asks Git now, as a webhook would; polling stays the truth.
+    pub fn nudge(&self) {
+        self.nudge.notify_one();
+    }
+
+    /// Waits until the daemon ends by itself, which it does only on an error.
+    ///
+    /// # Errors
+    /// What ended it.
+    pub async fn ended(&mut self) -> Result<(), DaemonError> {
+        match (&mut self.task).await {
+            Ok(result) => result,
+            Err(source) => Err(DaemonError::Task { task: "daemon", source }),
+        }
+    }
+
+    /// Stops gracefully: ends the write under way, writes the status branch, gives up the Lease.
+    ///
+    /// # Errors
+    /// What ended it before.
+    pub async fn stop(mut self) -> Result<(), DaemonError> {
+        self.shutdown.cancel();
+        self.ended().await
+    }
+}
+
+/// What the tasks are made of.
+struct Parts {
+    settings: Settings,
+    client: Client,
+    clock: Clock,
+    fleet: watch::Sender<Option<Arc<FleetState>>>,
+    pull_sender: watch::Sender<PullStatus>,
+    pulls: watch::Receiver<PullStatus>,
+    nudge: Arc<Notify>,
+    shutdown: CancellationToken,
+}
+
+/// Runs the tasks until `shutdown`, then ends them in the order that leaves nothing half done.
+async fn run(parts: Parts) -> Result<(), DaemonError> {
+    let Parts { settings, client, clock, fleet, pull_sender, pulls, nudge, shutdown } = parts;
+    let cluster_uid = cluster_uid(&client, clock, &shutdown).await?;
+    let Some(cluster_uid) = cluster_uid else { return Ok(()) };
+    let watching = CancellationToken::new();
+    let (observer, mut watches) =
+        Observer::start(client.clone(), &settings.edge, clock, watching.clone());
+    let puller = pull::start(&settings, clock, nudge, pull_sender, shutdown.clone());
+    let (state_sender, state_receiver) = watch::channel(None);
+    let reporter = reporter::start(&settings, &cluster_uid, clock, state_receiver)?;
+    // The election outlives the loop, so that a write under way still has its proof.
+    let electing = CancellationToken::new();
+    let namespace = settings.edge.namespace.clone();
+    let leader = Leader::start(client.clone(), &settings.identity, &namespace, clock, &electing);
+    let actor = Actor::new(client.clone(), settings.edge.clone(), clock, observer.store());
+    let events = Events::start(client.clone(), &settings.identity, clock);
+    let outlets = tick::Outlets { fleet, reporter: state_sender, events };
+    let turn =
+        tick::Loop::new(settings, client, clock, cluster_uid, observer, actor, leader, outlets);
+    let leader = turn.run(pulls, shutdown).await;
+    reporter.finish().await;
+    leader.stop().await;
+    watching.cancel();
+    watches.shutdown().await;
+    if let Some(puller) = puller {
+        puller.abort();
+    }
+    Ok(())
+}
+
+/// Reads the cluster's identity, the UID of kube-system, as long as it takes; `None` on shutdown.
+async fn cluster_uid(
+    client: &Client,
+    clock: Clock,
+    shutdown: &CancellationToken,
+) -> Result<Option<String>, DaemonError> {
+    let namespaces: Api<Namespace> = Api::all(client.clone());
+    loop {
+        let request = namespaces.get("kube-system");
+        match tokio::time::timeout(clock.real_duration(tick::READ_TIMEOUT), request).await {
+            Ok(Ok(namespace)) => return Ok(namespace.metadata.uid),
+            Ok(Err(kube::Error::Api(status))) if status.code == 401 || status.code == 403 => {
+                return Err(DaemonError::Forbidden { status });
+            }
+            Ok(Err(error)) => {
+                let error = &error as &dyn std::error::Error;
+                tracing::warn!(error, "the API server does not answer, trying again");
+            }
+            Err(_elapsed) => tracing::warn!("the API server does not answer in time, trying again"),
+        }
+        tokio::select! {
+            () = clock.sleep(tick::RETRY_FIRST) => {}
+            () = shutdown.cancelled() => return Ok(None),
+        }
+    }
+}
+
+/// Returns the earlier of two times that may be absent.
+fn earlier(one: Option<Timestamp>, other: Option<Timestamp>) -> Option<Timestamp> {
+    match (one, other) {
+        (Some(one), Some(other)) => Some(one.min(other)),
+        (one, other) => one.or(other),
+    }
+}

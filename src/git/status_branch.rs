@@ -7,7 +7,6 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::time::Duration;
 
 use jiff::Timestamp;
 use thiserror::Error;
@@ -20,6 +19,7 @@ use super::source::{Remote, Source};
 use super::status_tree::{self, Built, Writer};
 use super::transport::Transport;
 use super::verdict::pause_before;
+use crate::clock::Clock;
 
 /// Every status branch begins with this, so that one rule on the forge covers them all.
 pub const STATUS_BRANCH_PREFIX: &str = "nodewright-status/";
@@ -190,8 +190,7 @@ impl StatusBranch {
     /// Writes the commit, if the branch does not hold this content already.
     ///
     /// Builds in the background, pushes through `transport`; on a conflict reads the branch and
-    /// builds anew on its tip. `pause` waits between tries (the caller's clock), 15 s in all at
-    /// most. `epoch` is the writer's term.
+    /// builds anew on its tip. Waits between tries on `clock`, 15 s in all at most. `epoch` is the writer's term.
     ///
     /// # Errors
     ///
@@ -201,7 +200,7 @@ impl StatusBranch {
         transport: &Transport,
         commit: &StatusCommit,
         epoch: u64,
-        pause: impl AsyncFn(Duration),
+        clock: Clock,
     ) -> Result<Written, StatusError> {
         let mut attempts = 0;
         loop {
@@ -243,7 +242,7 @@ impl StatusBranch {
                 let source = Box::new(error);
                 return Err(StatusError::Transport { doing: "written", attempts, source });
             };
-            pause(wait).await;
+            clock.sleep(wait).await;
         }
     }
 

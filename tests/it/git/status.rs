@@ -1,7 +1,7 @@
 //! The status branch over the file transport: what is written, and when nothing is.
 
+use nodewright::clock::Clock;
 use std::collections::BTreeMap;
-use std::time::Duration;
 
 use nodewright::git::{Disposition, StatusBranch, StatusCommit, StatusError, Written};
 
@@ -30,7 +30,10 @@ pub fn branch(origin: &Origin, cache: &Cache) -> StatusBranch {
     StatusBranch::new(remote, cache.path(), "prod-a", UID, Some(&source)).expect("a status branch")
 }
 
-pub async fn no_pause(_: Duration) {}
+/// A clock on which the pauses between tries take no time.
+pub fn quick() -> Clock {
+    Clock::starting_at(jiff::Timestamp::UNIX_EPOCH, 10_000)
+}
 
 pub async fn write(
     branch: &mut StatusBranch,
@@ -38,7 +41,7 @@ pub async fn write(
     commit: &StatusCommit,
     epoch: u64,
 ) -> Result<Written, StatusError> {
-    branch.write(&cache.transport, commit, epoch, no_pause).await
+    branch.write(&cache.transport, commit, epoch, quick()).await
 }
 
 #[tokio::test]

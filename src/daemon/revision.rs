@@ -1,0 +1,323 @@
+//! What was read from Git becomes what the cluster's resources say.
+//!
+//! In: a reading, what the cluster remembers of the source, the proof. Out: the resources written,
+//! the state of the source kept, and what is held back and why. Steps are made and carried out by
+//! `cluster::resources`; whether a commit may take the place of the accepted one, by `git::judge`.
+//! Must never: apply a held commit, or delete what did not come from Git.
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use kube::Client;
+
+use super::pull::{Reading, chain};
+use crate::clock::Clock;
+use crate::cluster::resources::{
+    Adoption, Applied, Applier, Outcome, Pruning, Wanted, listed_after, listed_before, read_live,
+    steps,
+};
+use crate::cluster::source_state::{ManagedKind, ManagedObject, SourceState, SourceStates};
+use crate::cluster::{ClusterError, LeaderProof};
+use crate::git::{self, Accepted, Ancestry, Candidate, CommitId, Decision, Hold, Revision};
+use crate::report::HeldRevision;
+
+/// How often resources that nobody changed in Git are compared with the cluster: somebody may have
+/// edited them there, and Git owns the spec.
+const COMPARE_EVERY: Duration = Duration::from_secs(60);
+
+/// Where a revision stands in the cluster.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Standing {
+    /// The commit that is not let through, and why.
+    pub held: Option<HeldRevision>,
+    /// Rollouts whose resources do not yet say what the revision does.
+    pub pending: BTreeSet<String>,
+    /// The revision that is being applied.
+    pub applying: Option<String>,
+    /// The revision whose resources are all in the cluster.
+    pub applied: Option<String>,
+    /// Objects that could not be written: what, and the way out.
+    pub problems: Vec<String>,
+    /// Somebody stopped all new disruption: the note.
+    pub stop: Option<String>,
+}
+
+/// Why a revision could not be brought further; it is tried again.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum RevisionError {
+    #[error("the cluster did not take the revision")]
+    Cluster(#[from] ClusterErrorBox),
+    #[error("the history of the revision cannot be read")]
+    History(#[source] git::TreeError),
+    #[error("reading the history was cancelled")]
+    Cancelled,
+}
+
+/// Keeps the error small where it is passed on.
+#[derive(Debug, thiserror::Error)]
+#[error(transparent)]
+pub(super) struct ClusterErrorBox(Box<ClusterError>);
+
+impl From<ClusterError> for RevisionError {
+    fn from(error: ClusterError) -> Self {
+        Self::Cluster(ClusterErrorBox(Box::new(error)))
+    }
+}
+
+/// Brings revisions into the cluster.
+pub(super) struct Revisions {
+    client: Client,
+    clock: Clock,
+    states: SourceStates,
+    applier: Applier,
+    adoption: Adoption,
+    cache: PathBuf,
+    /// The commit that is fully in the cluster, and when that was last compared.
+    settled: Option<(CommitId, Timestamp)>,
+    standing: Standing,
+}
+
+impl Revisions {
+    pub(super) fn new(
+        client: Client,
+        namespace: &str,
+        clock: Clock,
+        adoption: Adoption,
+        cache: PathBuf,
+    ) -> Self {
+        Self {
+            states: SourceStates::new(client.clone(), namespace, clock),
+            applier: Applier::new(client.clone(), clock, adoption),
+            client,
+            clock,
+            adoption,
+            cache,
+            settled: None,
+            standing: Standing::default(),
+        }
+    }
+
+    /// Returns where the revision stood after the last step.
+    pub(super) fn standing(&self) -> &Standing {
+        &self.standing
+    }
+
+    /// Forgets what is settled: another process may have led in between.
+    pub(super) fn forget(&mut self) {
+        self.settled = None;
+    }
+
+    /// Brings the newest reading as far as it may go; cheap when there is nothing to do.
+    pub(super) async fn advance(
+        &mut self,
+        proof: &LeaderProof,
+        reading: Option<&Reading>,
+    ) -> Result<(), RevisionError> {
+        let state = self.states.read().await?;
+        self.standing.stop = state.stop.as_ref().map(|stop| stop.note.clone());
+        let Some(reading) = reading else {
+            self.standing.applied.clone_from(&state.applied);
+            return Ok(());
+        };
+        let commit = &reading.revision.commit;
+        if self.is_settled(commit, &state) {
+            return Ok(());
+        }
+        match self.judge(reading, &state).await? {
+            Decision::Held(hold) => self.hold(proof, reading, &state, &hold).await,
+            Decision::Accept => self.apply(proof, reading, &state).await,
+        }
+    }
+
+    fn is_settled(&self, commit: &CommitId, state: &SourceState) -> bool {
+        let fresh = self.settled.as_ref().is_some_and(|(settled, compared)| {
+            let age = self.clock.now().duration_since(*compared);
+            settled == commit && age.unsigned_abs() < COMPARE_EVERY
+        });
+        fresh && !state.accepts(&commit.to_string())
+    }
+
+    async fn judge(
+        &self,
+        reading: &Reading,
+        state: &SourceState,
+    ) -> Result<Decision, RevisionError> {
+        let accepted = state.accepted.as_deref().and_then(|text| text.parse::<Revision>().ok());
+        let Some(accepted) = accepted else { return Ok(Decision::Accept) };
+        let candidate = reading.revision.commit.clone();
+        let ancestry = self.ancestry(accepted.commit.clone(), candidate.clone()).await?;
+        let accepted = Accepted { commit: accepted.commit, resources: state.managed.len() };
+        let resources = reading.objects.len() + reading.refused.len();
+        // A commit that cannot be read is not one that holds nothing.
+        let resources = if reading.unreadable { resources.max(1) } else { resources };
+        let let_through = state.acceptance.as_deref().and_then(|sha| sha.parse().ok());
+        let candidate = Candidate { commit: candidate, ancestry, resources };
+        Ok(git::judge(Some(&accepted), &candidate, let_through.as_ref()))
+    }
+
+    async fn ancestry(
+        &self,
+        accepted: CommitId,
+        candidate: CommitId,
+    ) -> Result<Ancestry, RevisionError> {
+        if accepted == candidate {
+            return Ok(Ancestry::Same);
+        }
+        let cache = self.cache.clone();
+        tokio::task::spawn_blocking(move || git::ancestry(&cache, &accepted, &candidate))
+            .await
+            .map_err(|_cancelled| RevisionError::Cancelled)?
+            .map_err(RevisionError::History)
+    }
+
+    async fn hold(
+        &mut self,
+        proof: &LeaderProof,
+        reading: &Reading,
+        state: &SourceState,
+        hold: &Hold,
+    ) -> Result<(), RevisionError> {
+        let commit = hold.candidate();
+        let held = HeldRevision {
+            revision: reading.revision.to_string(),
+            why: hold.to_string(),
+            way_out: format!(
+                "push a commit on top of the accepted one, or: nodewright accept {commit}"
+            ),
+        };
+        if self.standing.held.as_ref() != Some(&held) {
+            tracing::warn!(commit = %commit, reason = hold.reason(), why = %held.why, "revision held");
+        }
+        self.standing.held = Some(held);
+        self.standing.pending.clear();
+        self.standing.applying = None;
+        self.standing.applied.clone_from(&state.applied);
+        let wanted = SourceState { seen: Some(reading.revision.to_string()), ..state.clone() };
+        self.states.write(proof, state, &wanted).await?;
+        self.settled = Some((reading.revision.commit.clone(), self.clock.now()));
+        Ok(())
+    }
+
+    /// Writes the objects of an accepted revision: the list of what is ours before anything is
+    /// made, and again when it is done.
+    async fn apply(
+        &mut self,
+        proof: &LeaderProof,
+        reading: &Reading,
+        state: &SourceState,
+    ) -> Result<(), RevisionError> {
+        let revision = reading.revision.to_string();
+        let wanted = self.wanted(reading);
+        let live = read_live(&self.client, self.clock).await?;
+        let steps = steps(&wanted, &live, &state.managed);
+        let names = |objects: &mut dyn Iterator<Item = String>| objects.collect::<BTreeSet<_>>();
+        self.standing.held = None;
+        self.standing.pending = names(
+            &mut steps
+                .iter()
+                .map(crate::cluster::resources::Step::object)
+                .filter(|object| object.kind == ManagedKind::NodeWright)
+                .map(|object| object.name.clone()),
+        );
+        self.standing.applying = (!steps.is_empty()).then(|| revision.clone());
+        let listed = listed_before(&wanted, &state.managed, &steps);
+        let begun = SourceState {
+            seen: Some(revision.clone()),
+            accepted: Some(revision.clone()),
+            managed: listed.clone(),
+            acceptance: None,
+            ..state.clone()
+        };
+        let state = self.states.write(proof, state, &begun).await?;
+        let is_new = state.applied.as_ref() != Some(&revision);
+        let applied = self.applier.apply(proof, steps).await;
+        self.take_in(&applied);
+        let whole = self.standing.pending.is_empty();
+        let done = SourceState {
+            applied: if whole { Some(revision.clone()) } else { state.applied.clone() },
+            managed: listed_after(&listed, &applied),
+            ..state.clone()
+        };
+        self.states.write(proof, &state, &done).await?;
+        self.standing.applied.clone_from(&done.applied);
+        if whole {
+            self.standing.applying = None;
+            self.settled = Some((reading.revision.commit.clone(), self.clock.now()));
+            if is_new {
+                let findings = reading.findings.len();
+                tracing::info!(commit = %revision, objects = applied.len(), findings, "revision applied");
+            }
+        }
+        Ok(())
+    }
+
+    fn wanted(&self, reading: &Reading) -> Wanted {
+        Wanted {
+            objects: reading.objects.clone(),
+            refused: reading.refused.clone(),
+            pruning: if reading.unreadable { Pruning::Held } else { Pruning::Allowed },
+            adoption: self.adoption,
+        }
+    }
+
+    /// Takes in what became of each step. What only a person can solve is not waited for: the
+    /// other rollouts of the revision go on.
+    fn take_in(&mut self, applied: &[Applied]) {
+        self.standing.problems.clear();
+        for Applied { object, outcome } in applied {
+            let Some(trouble) = trouble(object, outcome) else {
+                self.standing.pending.remove(&object.name);
+                continue;
+            };
+            if trouble.next == Next::Person {
+                self.standing.pending.remove(&object.name);
+            }
+            let why = &trouble.why;
+            tracing::warn!(object = %object, why, "object of the revision is not as Git wants it");
+            self.standing.problems.push(format!("{object}: {why}"));
+        }
+    }
+}
+
+/// Why an object is not as Git wants it.
+struct Trouble {
+    why: String,
+    next: Next,
+}
+
+/// Who solves it.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Next {
+    /// The next try.
+    Again,
+    /// Somebody.
+    Person,
+}
+
+fn trouble(object: &ManagedObject, outcome: &Outcome) -> Option<Trouble> {
+    let (why, next) = match outcome {
+        Outcome::Written | Outcome::Unchanged | Outcome::Deleted => return None,
+        Outcome::Altered => (
+            "the API server dropped or changed fields: update the CRDs (nodewright crds)"
+                .to_owned(),
+            Next::Person,
+        ),
+        Outcome::Waiting { since } => {
+            (format!("being deleted since {since:.0}, written again when it is gone"), Next::Again)
+        }
+        Outcome::Refused(owner) => (owner.explain(object), Next::Person),
+        Outcome::Kept { named_by } => {
+            (format!("not in Git any more, kept while {named_by} names it"), Next::Again)
+        }
+        Outcome::Held { policy } => (format!("waits for {policy}"), Next::Again),
+        Outcome::Failed(error) => (chain(error), Next::Again),
+    };
+    Some(Trouble { why, next })
+}
+
+/// Returns the error with its causes.
+pub(super) fn text(error: &RevisionError) -> String {
+    chain(error)
+}

@@ -1,0 +1,358 @@
+//! One tick: observe, plan, audit, act, report. Level-triggered: whatever woke us, a tick starts
+//! from the world as it is, and start-up is an ordinary tick.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use kube::Client;
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+
+use super::news::{self, Verdicts};
+use super::pull::{PullStatus, chain};
+use super::reporter::{State, until};
+use super::revision::{self, Revisions};
+use super::{Settings, SourceSettings, earlier};
+use crate::clock::Clock;
+use crate::cluster::events::Events;
+use crate::cluster::{Actor, Executed, Leader, LeaderProof, Observer, Outcome, View};
+use crate::manifest;
+use crate::model::{Action, Desired, Input, Opening, Plan, Reason, Status, Urgency};
+use crate::plan::{audit, freeze, plan};
+use crate::report::{FleetState, SourceMode, SourceView, plan_text, progress};
+
+/// How long a read may take before it counts as unanswered.
+pub(super) const READ_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// First pause after something failed; doubles up to [`RETRY_MAX`].
+pub(super) const RETRY_FIRST: Duration = Duration::from_secs(1);
+
+/// Longest pause after failures, so that an API server that is back is noticed soon.
+const RETRY_MAX: Duration = Duration::from_secs(30);
+
+/// Shortest time between two ticks: many events of one moment share one.
+const TICK_GAP: Duration = Duration::from_millis(100);
+
+/// How long counters in a status wait for others, so that many nodes share one write.
+const ROUTINE_STATUS_GAP: Duration = Duration::from_secs(2);
+
+/// How long we do nothing after the API server dropped fields that we wrote.
+const OUTDATED_CRD_PAUSE: Duration = Duration::from_secs(60);
+
+/// How often a tick happens although nothing changed: compares resources with Git.
+const IDLE_TICK: Duration = Duration::from_secs(60);
+
+/// Where the state of the fleet goes after each tick.
+pub(super) struct Outlets {
+    pub fleet: watch::Sender<State>,
+    pub reporter: watch::Sender<State>,
+    pub events: Events,
+}
+
+/// The loop, with what it must remember between ticks: nothing that a restart may not lose.
+pub(super) struct Loop {
+    settings: Settings,
+    clock: Clock,
+    cluster_uid: String,
+    observer: Observer,
+    actor: Actor,
+    leader: Leader,
+    outlets: Outlets,
+    revisions: Revisions,
+    /// The term whose caches were listed with quorum (design §4 rule 9).
+    refreshed_for: Option<i32>,
+    /// When a status was last written, by rollout.
+    status_written: BTreeMap<String, Timestamp>,
+    /// Set while the CRDs in the cluster are older than this program.
+    outdated_crd: Option<(String, Timestamp)>,
+    /// What was last shown.
+    shown: Option<Shown>,
+    failures: u32,
+}
+
+/// What the last tick showed, to tell what changed.
+struct Shown {
+    verdicts: Verdicts,
+    statuses: BTreeMap<String, Status>,
+    source: SourceView,
+    state: Arc<FleetState>,
+}
+
+/// When to tick again.
+struct Rest {
+    at: Option<Timestamp>,
+}
+
+impl Loop {
+    #[expect(clippy::too_many_arguments, reason = "the one place where the parts come together")]
+    pub(super) fn new(
+        settings: Settings,
+        client: Client,
+        clock: Clock,
+        cluster_uid: String,
+        observer: Observer,
+        actor: Actor,
+        leader: Leader,
+        outlets: Outlets,
+    ) -> Self {
+        let cache = match &settings.source {
+            SourceSettings::Git { source, .. } => source.cache.clone(),
+            SourceSettings::Cluster => std::path::PathBuf::new(),
+        };
+        let namespace = settings.edge.namespace.clone();
+        let revisions = Revisions::new(client, &namespace, clock, settings.adoption, cache);
+        Self {
+            settings,
+            clock,
+            cluster_uid,
+            observer,
+            actor,
+            leader,
+            outlets,
+            revisions,
+            refreshed_for: None,
+            status_written: BTreeMap::new(),
+            outdated_crd: None,
+            shown: None,
+            failures: 0,
+        }
+    }
+
+    /// Ticks until `shutdown`; returns the election, which outlives the loop.
+    pub(super) async fn run(
+        mut self,
+        mut pulls: watch::Receiver<PullStatus>,
+        shutdown: CancellationToken,
+    ) -> Leader {
+        tokio::select! {
+            () = self.observer.ready() => {}
+            () = shutdown.cancelled() => return self.leader,
+        }
+        tracing::info!(cluster = %self.settings.cluster, "caches are listed");
+        loop {
+            let status = pulls.borrow_and_update().clone();
+            let rest = self.turn(&status).await;
+            let pause = rest.at.map_or(IDLE_TICK, |at| until(self.clock.now(), at).min(IDLE_TICK));
+            tokio::select! {
+                () = shutdown.cancelled() => return self.leader,
+                () = self.clock.sleep(TICK_GAP) => {}
+            }
+            tokio::select! {
+                () = shutdown.cancelled() => return self.leader,
+                () = self.observer.changed() => {}
+                _ = pulls.changed() => {}
+                () = self.leader.changed() => {}
+                () = self.clock.sleep(pause) => {}
+            }
+        }
+    }
+
+    /// Ticks if we lead; otherwise shows nothing and waits.
+    async fn turn(&mut self, pulls: &PullStatus) -> Rest {
+        let leading = self.leader.proof().zip(self.leader.epoch());
+        let Some((proof, epoch)) = leading else {
+            if self.shown.take().is_some() {
+                tracing::warn!("not the leader any more: nothing is changed from here on");
+                self.outlets.fleet.send_replace(None);
+                self.outlets.reporter.send_replace(None);
+            }
+            return Rest { at: None };
+        };
+        if self.refreshed_for != Some(epoch) {
+            tracing::info!(epoch, "leading: listing everything anew before the first action");
+            self.observer.refresh().await;
+            self.revisions.forget();
+            self.refreshed_for = Some(epoch);
+        }
+        self.tick(&proof, epoch, pulls).await
+    }
+
+    async fn tick(&mut self, proof: &LeaderProof, epoch: i32, pulls: &PullStatus) -> Rest {
+        let began = self.clock.now();
+        let mut failed = false;
+        if let Err(error) = self.revisions.advance(proof, pulls.reading.as_deref()).await {
+            failed = true;
+            let error = revision::text(&error);
+            tracing::warn!(error, "the source's state was not brought further, trying again");
+        }
+        let input = self.input(began, &self.observer.observe());
+        let mut plan = plan(&input);
+        let breaches = audit(&input, &plan);
+        for breach in &breaches {
+            let invariant = breach.invariant.to_string();
+            tracing::error!(rollout = %breach.rollout, invariant, detail = %breach.detail, "the plan breaks an invariant: the rollout is frozen, this is a defect in NodeWright, please report it");
+        }
+        freeze(&mut plan, &breaches);
+        let mut rest = Rest { at: plan.wake_at };
+        let actions = self.due_actions(&plan, &mut rest);
+        let executed = self.actor.execute(proof, actions).await;
+        failed |= self.take_in(&executed);
+        let told = self.shown.as_ref().map(|shown| &shown.verdicts);
+        news::tell(&self.outlets.events, proof, &input, &plan, &executed, told);
+        self.show(&input, &plan, epoch, pulls, &executed);
+        self.failures = if failed { self.failures.saturating_add(1) } else { 0 };
+        if failed {
+            let doublings = self.failures.saturating_sub(1).min(16);
+            let pause = RETRY_FIRST.saturating_mul(1 << doublings).min(RETRY_MAX);
+            rest.at = earlier(rest.at, Some(after(self.clock.now(), pause)));
+        }
+        rest
+    }
+
+    /// Makes the planner's input of what was seen.
+    fn input(&self, now: Timestamp, view: &View) -> Input {
+        let nodewrights: Vec<_> =
+            view.nodewrights.values().map(|object| object.as_ref().clone()).collect();
+        let policies: Vec<_> =
+            view.policies.values().map(|object| object.as_ref().clone()).collect();
+        let mut desired = manifest::desired(&nodewrights, &policies);
+        for (name, why) in &view.unreadable_nodewrights {
+            desired.invalid.insert(name.clone(), why.clone());
+        }
+        let opening = self.opening(&desired);
+        Input {
+            now,
+            desired,
+            observed: view.observed.clone(),
+            opening,
+            floor: self.settings.floor,
+            own_node: self.settings.own_node.clone(),
+        }
+    }
+
+    /// Says for which rollouts nothing new may begin now.
+    fn opening(&self, desired: &Desired) -> BTreeMap<String, Opening> {
+        let standing = self.revisions.standing();
+        let held = |name: &String| {
+            if let Some(note) = &standing.stop {
+                let why = format!("stopped by hand ({note}); nodewright go lifts it");
+                return Some(Reason::SourceHeld { why });
+            }
+            let revision = standing.applying.clone()?;
+            standing.pending.contains(name).then_some(Reason::ApplyingRevision { revision })
+        };
+        let names = desired.rollouts.keys();
+        names.filter_map(|name| Some((name.clone(), Opening::Held(held(name)?)))).collect()
+    }
+
+    /// Leaves out counters whose time has not come, and everything while the CRDs are outdated.
+    fn due_actions(&mut self, plan: &Plan, rest: &mut Rest) -> Vec<Action> {
+        let now = self.clock.now();
+        if let Some((_, since)) = &self.outdated_crd {
+            let again = after(*since, OUTDATED_CRD_PAUSE);
+            if now < again {
+                rest.at = earlier(rest.at, Some(again));
+                return Vec::new();
+            }
+            self.outdated_crd = None;
+        }
+        let mut due = Vec::new();
+        for action in &plan.actions {
+            if let Action::WriteStatus(write) = action {
+                let last = self.status_written.get(&write.rollout);
+                let at = last.map(|last| after(*last, ROUTINE_STATUS_GAP));
+                if write.urgency == Urgency::Routine && at.is_some_and(|at| now < at) {
+                    rest.at = earlier(rest.at, at);
+                    continue;
+                }
+                self.status_written.insert(write.rollout.clone(), now);
+            }
+            due.push(action.clone());
+        }
+        due
+    }
+
+    /// Logs what became of each action. Returns whether one of them must be tried again later.
+    fn take_in(&mut self, executed: &[Executed]) -> bool {
+        let mut failed = false;
+        for Executed { action, outcome } in executed {
+            let what = plan_text::words(action);
+            let outcome_word = outcome.word();
+            match outcome {
+                Outcome::Done => tracing::debug!(action = %what, "done"),
+                Outcome::Skipped | Outcome::Conflict { .. } => {
+                    tracing::debug!(action = %what, outcome = outcome_word, "planned again");
+                }
+                Outcome::Blocked { why } => tracing::debug!(action = %what, why, "refused for now"),
+                Outcome::OutdatedCrd { what: missing } => {
+                    tracing::error!(
+                        missing,
+                        "the CRDs in the cluster are older than this program: update them (nodewright crds); nothing is done for a minute"
+                    );
+                    self.outdated_crd = Some((missing.clone(), self.clock.now()));
+                }
+                Outcome::Retry(error) | Outcome::Unknown(error) => {
+                    failed = true;
+                    tracing::warn!(action = %what, outcome = outcome_word, error = %chain(error), "trying again");
+                }
+                Outcome::GaveUp(error) => {
+                    failed = true;
+                    tracing::error!(action = %what, error = %chain(error), "refused by the API server: somebody must look at it");
+                }
+            }
+        }
+        failed
+    }
+
+    /// Shows the fleet as it is now, if that is anything new.
+    fn show(
+        &mut self,
+        input: &Input,
+        plan: &Plan,
+        epoch: i32,
+        pulls: &PullStatus,
+        executed: &[Executed],
+    ) {
+        let source = self.source_view(epoch, pulls);
+        let is_known = executed.is_empty()
+            && self.shown.as_ref().is_some_and(|shown| {
+                shown.verdicts == plan.verdicts
+                    && shown.statuses == plan.statuses
+                    && shown.source == source
+            });
+        if is_known {
+            return;
+        }
+        let state = Arc::new(FleetState::new(input, plan, &source));
+        let previous = self.shown.as_ref().map(|shown| Arc::clone(&shown.state));
+        for line in progress::lines(previous.as_deref(), &state) {
+            tracing::info!("{line}");
+        }
+        self.outlets.fleet.send_replace(Some(Arc::clone(&state)));
+        self.outlets.reporter.send_replace(Some(Arc::clone(&state)));
+        self.shown = Some(Shown {
+            verdicts: plan.verdicts.clone(),
+            statuses: plan.statuses.clone(),
+            source,
+            state,
+        });
+    }
+
+    fn source_view(&self, epoch: i32, pulls: &PullStatus) -> SourceView {
+        let standing = self.revisions.standing();
+        let reading = pulls.reading.as_ref();
+        SourceView {
+            cluster: self.settings.cluster.clone(),
+            cluster_uid: self.cluster_uid.clone(),
+            mode: match self.settings.source {
+                SourceSettings::Cluster => SourceMode::Cluster,
+                SourceSettings::Git { .. } => SourceMode::Git,
+            },
+            revision_seen: reading.map(|reading| reading.revision.to_string()),
+            revision_applied: standing.applied.clone(),
+            held: standing.held.clone(),
+            findings: reading.map(|reading| reading.findings.clone()).unwrap_or_default(),
+            error: pulls.error.clone(),
+            epoch: u64::try_from(epoch).unwrap_or(0),
+        }
+    }
+}
+
+fn after(at: Timestamp, pause: Duration) -> Timestamp {
+    jiff::SignedDuration::try_from(pause)
+        .ok()
+        .and_then(|pause| at.checked_add(pause).ok())
+        .unwrap_or(Timestamp::MAX)
+}
