@@ -6,6 +6,8 @@
 //! proof of leadership. Must never: decide (that is `plan`), or word a sentence (that is `report`).
 
 mod error;
+pub mod http;
+pub mod metrics;
 mod news;
 mod pull;
 mod reporter;
