@@ -1,1 +1,3 @@
 //! The loop: leadership, stop, kills between any two writes.
+
+mod story;
