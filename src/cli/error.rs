@@ -1,0 +1,206 @@
+//! What goes wrong on the command line: how bad, why, and what to do about it.
+//!
+//! In: the errors of every other room, each converted here and nowhere else. Out: an exit code and
+//! the lines that people read. Must never: show a back-trace, or repeat a cause.
+
+use std::error::Error;
+use std::fmt;
+
+use super::kubernetes::ConnectError;
+use super::logging::LoggingError;
+use super::out::{OutError, stderr};
+use crate::git::{AddressError, CacheError, RevisionError, TransportError, TreeError};
+
+/// An error with its kind and the way out.
+#[derive(Debug)]
+pub struct CliError {
+    kind: ErrorKind,
+    source: Box<dyn Error + Send + Sync>,
+    hints: Vec<String>,
+}
+
+/// What kind of error it is, which is all that a script needs to know.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ErrorKind {
+    /// The command cannot mean anything as it was typed, or a setting makes no sense.
+    Usage,
+    /// This machine or this program is at fault.
+    Internal,
+    /// What was read is not valid.
+    InvalidConfiguration,
+    /// A guard said no: nothing was changed.
+    Refused,
+    /// Git or the cluster cannot be reached, or did not let us in.
+    Unreachable,
+}
+
+impl ErrorKind {
+    /// Returns the exit code of the process (`--help` lists them).
+    pub fn exit_code(self) -> u8 {
+        match self {
+            Self::Usage | Self::Internal => 2,
+            Self::InvalidConfiguration => 3,
+            Self::Refused => 4,
+            Self::Unreachable => 6,
+        }
+    }
+}
+
+impl CliError {
+    /// Wraps an error.
+    pub(super) fn new(kind: ErrorKind, source: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
+        Self { kind, source: source.into(), hints: Vec::new() }
+    }
+
+    /// Says that the command line, or a setting, makes no sense.
+    pub(super) fn usage(message: impl Into<String>) -> Self {
+        Self::new(ErrorKind::Usage, message.into())
+    }
+
+    /// Says that the system takes no signal handlers.
+    pub(super) fn no_signals(error: std::io::Error) -> Self {
+        Self::new(ErrorKind::Internal, format!("signals cannot be received: {error}"))
+            .hint("raise the limit of open files of this process")
+    }
+
+    /// Adds what to do about it.
+    #[must_use]
+    pub(super) fn hint(mut self, hint: impl Into<String>) -> Self {
+        self.hints.push(hint.into());
+        self
+    }
+
+    /// Returns its kind.
+    pub fn kind(&self) -> ErrorKind {
+        self.kind
+    }
+
+    /// Returns what a terminal shows.
+    pub fn report(&self) -> String {
+        let Self { kind: _, source, hints } = self;
+        let mut text = format!("error: {source}\n");
+        let mut cause = source.source();
+        while let Some(error) = cause {
+            text.push_str(&format!("  caused by: {error}\n"));
+            cause = error.source();
+        }
+        for hint in hints {
+            text.push_str(&format!("hint: {hint}\n"));
+        }
+        text
+    }
+
+    /// Prints it to standard error.
+    pub(super) fn print(&self) {
+        // Without standard error there is nobody left to tell; the exit code still does.
+        drop(stderr().text(&self.report()));
+    }
+}
+
+impl fmt::Display for CliError {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.source.fmt(formatter)
+    }
+}
+
+impl Error for CliError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        self.source.source()
+    }
+}
+
+impl From<OutError> for CliError {
+    fn from(error: OutError) -> Self {
+        Self::new(ErrorKind::Internal, error).hint("check the disk that the output goes to")
+    }
+}
+
+impl From<LoggingError> for CliError {
+    fn from(error: LoggingError) -> Self {
+        Self::new(ErrorKind::Usage, error)
+            .hint("write for example NODEWRIGHT_LOG=info, or NODEWRIGHT_LOG=warn,nodewright=debug")
+    }
+}
+
+impl From<AddressError> for CliError {
+    fn from(error: AddressError) -> Self {
+        Self::new(ErrorKind::Usage, error)
+    }
+}
+
+impl From<RevisionError> for CliError {
+    fn from(error: RevisionError) -> Self {
+        let hint = match &error {
+            RevisionError::CommitId { .. } => "print it with git rev-parse <branch>",
+            RevisionError::Branch { .. } => "name a branch of the repository, without refs/heads/",
+            RevisionError::Revision { .. } => "copy it from the status, or from a status commit",
+        };
+        Self::new(ErrorKind::Usage, error).hint(hint)
+    }
+}
+
+impl From<TransportError> for CliError {
+    fn from(error: TransportError) -> Self {
+        let kind = match &error {
+            TransportError::Unreachable { .. }
+            | TransportError::Deadline { .. }
+            | TransportError::Authentication { .. }
+            | TransportError::Credentials { .. }
+            | TransportError::HostKey { .. }
+            | TransportError::Certificate { .. }
+            | TransportError::RepositoryMissing { .. }
+            | TransportError::RepositoryEmpty { .. }
+            | TransportError::BranchMissing { .. }
+            | TransportError::Corrupt { .. }
+            | TransportError::Server { .. }
+            | TransportError::PushRefused { .. }
+            | TransportError::TipMoved { .. }
+            | TransportError::PushUnconfirmed { .. } => ErrorKind::Unreachable,
+            TransportError::TooLarge { .. } => ErrorKind::Refused,
+            TransportError::Cache { .. }
+            | TransportError::ChildStart { .. }
+            | TransportError::ChildFailed { .. } => ErrorKind::Internal,
+        };
+        // The daemon's words for it; here nobody goes on asking.
+        let way_out = error.way_out().trim_end_matches("; we go on asking");
+        Self::new(kind, error).hint(way_out)
+    }
+}
+
+impl From<CacheError> for CliError {
+    fn from(error: CacheError) -> Self {
+        Self::new(ErrorKind::Internal, error)
+            .hint("make the cache folder writable, or delete it: it is filled again")
+    }
+}
+
+impl From<TreeError> for CliError {
+    fn from(error: TreeError) -> Self {
+        match error {
+            TreeError::Cache(error) => error.into(),
+            TreeError::Commit { .. } | TreeError::Object { .. } => {
+                Self::new(ErrorKind::Internal, error)
+                    .hint("delete the cache folder: it is filled again")
+            }
+        }
+    }
+}
+
+impl From<ConnectError> for CliError {
+    fn from(error: ConnectError) -> Self {
+        let (kind, hint) = match &error {
+            ConnectError::Kubeconfig { .. } => {
+                (ErrorKind::Usage, "name a file that kubectl can use with --kubeconfig")
+            }
+            ConnectError::Infer { .. } => (
+                ErrorKind::Usage,
+                "outside a cluster name a file with --kubeconfig, or set KUBECONFIG",
+            ),
+            ConnectError::Client { .. } => (
+                ErrorKind::Usage,
+                "check the certificates and the user of that context; does kubectl work with it?",
+            ),
+        };
+        Self::new(kind, error).hint(hint)
+    }
+}

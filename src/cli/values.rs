@@ -1,0 +1,141 @@
+//! What flags hold beyond plain text, each read in one place.
+//!
+//! In: the text of one flag. Out: a value that needs no second look, or a sentence that says what
+//! was expected. Must never: take something that fails later, far from the flag.
+
+use std::fmt;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::str::FromStr;
+
+use crate::api::GoDuration;
+use crate::git;
+use crate::model::{Taint, TaintEffect};
+
+/// Where a server listens: `:8081`, `127.0.0.1:8081`, `[::1]:8081`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ListenAddress {
+    /// The address; `None`: every address of the machine.
+    pub ip: Option<IpAddr>,
+    /// The port; 0 lets the system choose.
+    pub port: u16,
+}
+
+/// A text that is no address to listen on.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("an address with a port is expected, such as :8081 or 127.0.0.1:8081")]
+pub struct ListenAddressError;
+
+impl ListenAddress {
+    /// Returns what to bind, the first that works: every address means IPv6 and IPv4 together,
+    /// and IPv4 alone where the machine has no IPv6.
+    pub fn candidates(self) -> Vec<SocketAddr> {
+        match self.ip {
+            Some(ip) => vec![SocketAddr::new(ip, self.port)],
+            None => [IpAddr::V6(Ipv6Addr::UNSPECIFIED), IpAddr::V4(Ipv4Addr::UNSPECIFIED)]
+                .map(|ip| SocketAddr::new(ip, self.port))
+                .to_vec(),
+        }
+    }
+}
+
+impl FromStr for ListenAddress {
+    type Err = ListenAddressError;
+
+    fn from_str(text: &str) -> Result<Self, ListenAddressError> {
+        if let Some(port) = text.strip_prefix(':') {
+            let port = port.parse().map_err(|_| ListenAddressError)?;
+            return Ok(Self { ip: None, port });
+        }
+        let address: SocketAddr = text.parse().map_err(|_| ListenAddressError)?;
+        Ok(Self { ip: Some(address.ip()), port: address.port() })
+    }
+}
+
+impl fmt::Display for ListenAddress {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.ip {
+            Some(ip) => SocketAddr::new(ip, self.port).fmt(formatter),
+            None => write!(formatter, ":{}", self.port),
+        }
+    }
+}
+
+/// Reads how often to ask for the branch, at least [`git::POLL_MIN`].
+pub(super) fn poll(text: &str) -> Result<GoDuration, String> {
+    let poll: GoDuration = text.parse().map_err(|error| format!("{error}"))?;
+    if poll.get() < git::POLL_MIN {
+        let least = git::POLL_MIN.as_secs();
+        return Err(format!(
+            "at least {least}s, because servers count requests; a push to a \
+                            repository on this machine is seen at once all the same"
+        ));
+    }
+    Ok(poll)
+}
+
+/// Reads a percentage from 1 to 100, with or without the sign.
+pub(super) fn percent(text: &str) -> Result<u32, String> {
+    let number = text.strip_suffix('%').unwrap_or(text).parse().ok();
+    number
+        .filter(|percent| (1..=100).contains(percent))
+        .ok_or_else(|| "a whole number from 1 to 100 is expected".to_owned())
+}
+
+/// Reads an image that names what to run: a tag or a digest, because neither changes by itself.
+pub(super) fn image(text: &str) -> Result<String, String> {
+    let name = text.rsplit('/').next().unwrap_or(text);
+    let is_exact = name
+        .split_once([':', '@'])
+        .is_some_and(|(name, rest)| !name.is_empty() && !rest.is_empty());
+    if !is_exact || text.contains(char::is_whitespace) {
+        return Err("an image with its tag is expected, such as registry/agent:1.2.3".to_owned());
+    }
+    Ok(text.to_owned())
+}
+
+/// Reads an absolute folder on the hosts.
+pub(super) fn host_folder(text: &str) -> Result<String, String> {
+    let is_plain = text.starts_with('/') && !text.split('/').any(|part| part == "..");
+    if !is_plain || text.trim_matches('/').is_empty() {
+        return Err("an absolute folder on the hosts is expected, such as /var/lib/skyhook".into());
+    }
+    Ok(text.to_owned())
+}
+
+/// Reads the name of a Kubernetes object that may hold no dots: a cluster, a namespace, a Secret.
+pub(super) fn name(text: &str) -> Result<String, String> {
+    let is_letter = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
+    let is_name = !text.is_empty()
+        && text.len() <= NAME_MAX_BYTES
+        && text.chars().all(|c| is_letter(c) || c == '-' || c == '.')
+        && text.starts_with(is_letter)
+        && text.ends_with(is_letter)
+        && !text.contains("..");
+    if !is_name {
+        return Err(format!(
+            "a name is expected: at most {NAME_MAX_BYTES} of a-z, 0-9, `-` and `.`, with a letter \
+             or digit first and last"
+        ));
+    }
+    Ok(text.to_owned())
+}
+
+/// Kubernetes' bound for namespaces and labels; a cluster's name is part of a branch's.
+const NAME_MAX_BYTES: usize = 63;
+
+/// Reads `key=value:Effect` or `key:Effect`, as `kubectl taint` takes it.
+pub(super) fn taint(text: &str) -> Result<Taint, String> {
+    let wrong = || "a taint is expected, such as nodewright.nvidia.com=runtime-required:NoSchedule";
+    let (what, effect) = text.rsplit_once(':').ok_or_else(wrong)?;
+    let effect = match effect {
+        "NoSchedule" => TaintEffect::NoSchedule,
+        "PreferNoSchedule" => TaintEffect::PreferNoSchedule,
+        "NoExecute" => TaintEffect::NoExecute,
+        _ => return Err(wrong().to_owned()),
+    };
+    let (key, value) = what.split_once('=').unwrap_or((what, ""));
+    if key.is_empty() || text.contains(char::is_whitespace) {
+        return Err(wrong().to_owned());
+    }
+    Ok(Taint { key: key.to_owned(), value: value.to_owned(), effect })
+}
