@@ -9,6 +9,7 @@ use std::fmt;
 use super::kubernetes::ConnectError;
 use super::logging::LoggingError;
 use super::out::{OutError, stderr};
+use crate::cluster::ClusterError;
 use crate::git::{AddressError, CacheError, RevisionError, TransportError, TreeError};
 
 /// An error with its kind and the way out.
@@ -188,18 +189,40 @@ impl From<TreeError> for CliError {
 
 impl From<ConnectError> for CliError {
     fn from(error: ConnectError) -> Self {
-        let (kind, hint) = match &error {
+        let hint = match error {
+            ConnectError::Client(error) => return error.into(),
             ConnectError::Kubeconfig { .. } => {
-                (ErrorKind::Usage, "name a file that kubectl can use with --kubeconfig")
+                "name a file and a context that kubectl can use, with --kubeconfig and --context"
             }
-            ConnectError::Infer { .. } => (
-                ErrorKind::Usage,
-                "outside a cluster name a file with --kubeconfig, or set KUBECONFIG",
-            ),
-            ConnectError::Client { .. } => (
-                ErrorKind::Usage,
-                "check the certificates and the user of that context; does kubectl work with it?",
-            ),
+            ConnectError::Infer { .. } => {
+                "outside a cluster name a file with --kubeconfig, or set KUBECONFIG"
+            }
+        };
+        Self::new(ErrorKind::Usage, error).hint(hint)
+    }
+}
+
+impl From<ClusterError> for CliError {
+    fn from(error: ClusterError) -> Self {
+        let (kind, hint) = match &error {
+            ClusterError::Refused { status, .. } => match status.code {
+                401 => (ErrorKind::Unreachable, "log in again: the token has probably expired"),
+                403 => (ErrorKind::Unreachable, "ask for the right that the answer names"),
+                409 => (ErrorKind::Refused, "somebody wrote at the same time: try again"),
+                _ => (ErrorKind::Unreachable, "look at the answer, and at the API server's log"),
+            },
+            ClusterError::TimedOut { .. } | ClusterError::Broken { .. } => {
+                (ErrorKind::Unreachable, "check that kubectl reaches this cluster, then try again")
+            }
+            ClusterError::Unusable { .. } => {
+                (ErrorKind::Usage, "check the certificates and the user of that context")
+            }
+            ClusterError::NotLeader { .. }
+            | ClusterError::Unreadable { .. }
+            | ClusterError::TooLarge { .. }
+            | ClusterError::Unbuildable { .. } => {
+                (ErrorKind::Internal, "this is a defect; please report it with these lines")
+            }
         };
         Self::new(kind, error).hint(hint)
     }

@@ -1,15 +1,15 @@
 //! The client for the API server, made in this one place.
 //!
 //! In: a kubeconfig and a context, or neither: then `KUBECONFIG`, `~/.kube/config`, and the
-//! service account of the pod, in this order. Out: a client that says who we are and never tries a
-//! request again on its own: the daemon decides again from what it sees (design §4 rule 8).
+//! service account of the pod, in this order. Out: a client as [`cluster::client`] makes it.
+//! Must never: send anything.
 
 use std::path::PathBuf;
 
-use http::HeaderValue;
-use http::header::USER_AGENT;
 use kube::config::{InferConfigError, KubeConfigOptions, Kubeconfig, KubeconfigError};
 use kube::{Client, Config};
+
+use crate::cluster::{self, ClusterError};
 
 /// Which cluster to talk to.
 #[derive(Debug, Clone, PartialEq, Eq, clap::Args)]
@@ -47,23 +47,14 @@ pub enum ConnectError {
         source: Box<InferConfigError>,
     },
     /// What the configuration says does not make a client.
-    #[error("no client can be made for {address}")]
-    Client {
-        /// The API server.
-        address: String,
-        /// Why.
-        #[source]
-        source: Box<kube::Error>,
-    },
+    #[error(transparent)]
+    Client(#[from] ClusterError),
 }
-
-/// Who we are in the API server's audit log.
-const NAME: &str = concat!("nodewright/", env!("CARGO_PKG_VERSION"));
 
 /// Returns a client for the cluster; nothing is sent yet.
 pub(super) async fn connect(args: &ClusterArgs) -> Result<Client, ConnectError> {
     let ClusterArgs { kubeconfig, context } = args;
-    let mut config = if kubeconfig.is_none() && context.is_none() {
+    let config = if kubeconfig.is_none() && context.is_none() {
         Config::infer().await.map_err(|source| ConnectError::Infer { source: Box::new(source) })?
     } else {
         configured(args).await.map_err(|source| ConnectError::Kubeconfig {
@@ -72,12 +63,7 @@ pub(super) async fn connect(args: &ClusterArgs) -> Result<Client, ConnectError> 
             source: Box::new(source),
         })?
     };
-    // kube would ask up to 15 times more after a 429, 503 or 504. A refused eviction is an answer.
-    config.default_retry = false;
-    config.headers.push((USER_AGENT, HeaderValue::from_static(NAME)));
-    let address = config.cluster_url.to_string();
-    Client::try_from(config)
-        .map_err(|source| ConnectError::Client { address, source: Box::new(source) })
+    Ok(cluster::client(config)?)
 }
 
 async fn configured(args: &ClusterArgs) -> Result<Config, KubeconfigError> {

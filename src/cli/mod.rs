@@ -4,6 +4,7 @@
 //! In: the arguments and variables of the process. Out: an exit code, and what people read.
 //! Must never: decide anything about a fleet, or be imported by another room.
 
+mod accept;
 mod agent;
 mod crds;
 mod environment;
@@ -15,6 +16,7 @@ mod logging;
 mod out;
 mod run;
 mod shutdown;
+mod sim;
 mod validate;
 mod values;
 
@@ -53,7 +55,9 @@ struct Cli {
 enum Verb {
     Validate(validate::ValidateArgs),
     Run(Box<RunArgs>),
+    Accept(accept::AcceptArgs),
     Crds(crds::CrdsArgs),
+    Sim(sim::SimArgs),
     /// Runs the steps of a package; the executor pods call it, on the nodes.
     ///
     /// Its arguments are those of upstream's agent: a mode, the host's root, the package's folder.
@@ -104,7 +108,9 @@ pub fn main() -> ExitCode {
     let result = match verb {
         Verb::Validate(args) => validate::main(&args, &environment),
         Verb::Run(args) => run::main(*args, &environment),
+        Verb::Accept(args) => accept::main(&args, &environment),
         Verb::Crds(args) => crds::main(&args),
+        Verb::Sim(args) => sim::main(args, &environment),
         Verb::Agent { args } => return agent::main(args.into_iter()),
         Verb::GitTransport => return git_transport::main(),
     };
@@ -126,9 +132,12 @@ pub fn run_args(typed: &[&str], environment: &Environment) -> Result<RunArgs, Re
     let line: Vec<OsString> = ["nodewright", "run"].iter().chain(typed).map(Into::into).collect();
     match parse(&line, environment)?.verb {
         Verb::Run(args) => Ok(*args),
-        other @ (Verb::Validate(_) | Verb::Crds(_) | Verb::Agent { .. } | Verb::GitTransport) => {
-            unreachable!("the line names the verb run, not {other:?}")
-        }
+        other @ (Verb::Validate(_)
+        | Verb::Accept(_)
+        | Verb::Crds(_)
+        | Verb::Sim(_)
+        | Verb::Agent { .. }
+        | Verb::GitTransport) => unreachable!("the line names the verb run, not {other:?}"),
     }
 }
 

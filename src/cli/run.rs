@@ -16,6 +16,7 @@ use super::values::{self, ListenAddress};
 use super::{Exit, shutdown};
 use crate::api::GoDuration;
 use crate::clock::Clock;
+use crate::cluster::EdgeSettings;
 use crate::git::{Address, Remote, Source};
 use crate::model::{Floor, Taint};
 
@@ -207,10 +208,14 @@ pub struct RunSettings {
     pub identity: String,
     /// What a rollout may do where its manifest does not say.
     pub floor: Floor,
-    /// Where this process runs; its `identity` is settled above.
-    pub process: ProcessArgs,
-    /// What runs on the nodes.
-    pub nodes: NodeArgs,
+    /// What the edge does on nodes.
+    pub edge: EdgeSettings,
+    /// Which node this process runs on.
+    pub own_node: Option<String>,
+    /// Where /healthz and /readyz are served.
+    pub probes: ListenAddress,
+    /// Where /metrics is served.
+    pub metrics: ListenAddress,
     /// Which cluster to talk to.
     pub kubernetes: ClusterArgs,
 }
@@ -318,9 +323,45 @@ impl RunArgs {
             }
             (None, None) => None,
         };
-        let identity = process.identity.clone().map_or_else(|| host_name(environment), Ok)?;
+        // The log format has been obeyed before anything could be logged.
+        let ProcessArgs { namespace, identity, own_node, probes, metrics, log: _ } = process;
+        let identity = identity.map_or_else(|| host_name(environment), Ok)?;
         let floor = Floor { max_disturbed_percent: max_disturbed, stop_after: Some(stop_after) };
-        Ok(RunSettings { cluster, git, status, cache, identity, floor, process, nodes, kubernetes })
+        let edge = nodes.edge_settings(&namespace);
+        Ok(RunSettings {
+            cluster,
+            git,
+            status,
+            cache,
+            identity,
+            floor,
+            edge,
+            own_node,
+            probes,
+            metrics,
+            kubernetes,
+        })
+    }
+}
+
+impl NodeArgs {
+    fn edge_settings(self, namespace: &str) -> EdgeSettings {
+        let Self {
+            agent_image,
+            image_pull_secret,
+            copy_dir_root,
+            agent_log_root,
+            stage_timeout,
+            runtime_required_taint,
+        } = self;
+        EdgeSettings {
+            image_pull_secret,
+            copy_dir_root,
+            agent_log_root,
+            default_stage_timeout: stage_timeout.get(),
+            runtime_required_taint,
+            ..EdgeSettings::new(namespace, &agent_image)
+        }
     }
 }
 

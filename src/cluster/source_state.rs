@@ -23,6 +23,9 @@ use crate::clock::Clock;
 /// Name of the ConfigMap, in our namespace.
 pub const SOURCE_NAME: &str = "nodewright-source";
 
+/// Field manager of what a person writes with our command line.
+const FIELD_MANAGER_PERSON: &str = "nodewright-cli";
+
 const SEEN: &str = "seen";
 const ACCEPTED: &str = "accepted";
 const APPLIED: &str = "applied";
@@ -188,6 +191,28 @@ impl SourceStates {
             fenced(proof, self.clock, what, request).await?
         };
         Ok(SourceState::parse(&written))
+    }
+
+    /// Lets a commit through, given by its hex digits, on behalf of a person.
+    ///
+    /// It needs no leadership: it writes only the annotation that is people's to write.
+    ///
+    /// # Errors
+    /// `Conflict` by disposition when somebody wrote since `read`: read again, decide again.
+    pub async fn accept(&self, read: &SourceState, commit: &str) -> Result<(), ClusterError> {
+        let metadata = json!({
+            "resourceVersion": read.version,
+            "annotations": {ACCEPT: commit},
+        });
+        let patch = Patch::Merge(json!({ "metadata": metadata }));
+        let params = PatchParams {
+            field_manager: Some(FIELD_MANAGER_PERSON.to_owned()),
+            ..PatchParams::default()
+        };
+        let request = self.config_maps.patch(SOURCE_NAME, &params, &patch);
+        bounded(self.clock, "accept the commit in the ConfigMap nodewright-source", request)
+            .await
+            .map(drop)
     }
 }
 
