@@ -4,7 +4,7 @@
 //! what something depends on, and what became of each action.
 //! Must never: decide anything. An action is one exact change with its precondition; where an
 //! `if` about the fleet seems needed, the plan lacks an output. Every mutating request goes
-//! through [`requests`], which checks leadership and bounds the time.
+//! through [`requests`] or `fence` (typed ones), which check leadership and bound the time.
 
 pub mod act;
 pub mod connect;

@@ -4,6 +4,7 @@
 
 mod events;
 mod lease;
+mod real;
 mod resources;
 mod source_state;
 

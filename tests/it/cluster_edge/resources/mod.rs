@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 /// Digest of everything that these tests want, unless they say otherwise.
 const DIGEST: &str = "d1";
 
-fn wanted(objects: Vec<WantedObject>) -> Wanted {
+pub fn wanted(objects: Vec<WantedObject>) -> Wanted {
     Wanted {
         objects,
         refused: BTreeSet::new(),
@@ -24,7 +24,7 @@ fn wanted(objects: Vec<WantedObject>) -> Wanted {
     }
 }
 
-fn nodewright_spec(version: &str, priority: i32, policy: Option<&str>) -> Value {
+pub fn nodewright_spec(version: &str, priority: i32, policy: Option<&str>) -> Value {
     let mut spec = json!({
         "nodeSelectors": {"matchLabels": {"pool": "gpu"}},
         "priority": priority,
@@ -36,7 +36,7 @@ fn nodewright_spec(version: &str, priority: i32, policy: Option<&str>) -> Value 
     spec
 }
 
-fn nodewright(name: &str, spec: &Value) -> WantedObject {
+pub fn nodewright(name: &str, spec: &Value) -> WantedObject {
     let object = json!({"metadata": {"name": name}, "spec": spec});
     let object: NodeWright = serde_json::from_value(object).expect("a valid NodeWright");
     WantedObject::nodewright(&object, DIGEST)
@@ -46,7 +46,7 @@ fn policy_spec(count: i32) -> Value {
     json!({"default": {"budget": {"count": count}}})
 }
 
-fn policy(name: &str, count: i32) -> WantedObject {
+pub fn policy(name: &str, count: i32) -> WantedObject {
     let object = json!({"metadata": {"name": name}, "spec": policy_spec(count)});
     let object: DeploymentPolicy = serde_json::from_value(object).expect("a valid policy");
     WantedObject::policy(&object, DIGEST)
@@ -69,6 +69,6 @@ fn live_of<const N: usize>(objects: [(ManagedObject, DynamicObject); N]) -> Live
     Live::from(objects)
 }
 
-fn managed<const N: usize>(objects: [ManagedObject; N]) -> BTreeSet<ManagedObject> {
+pub fn managed<const N: usize>(objects: [ManagedObject; N]) -> BTreeSet<ManagedObject> {
     BTreeSet::from(objects)
 }
