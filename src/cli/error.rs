@@ -10,6 +10,7 @@ use super::kubernetes::ConnectError;
 use super::logging::LoggingError;
 use super::out::{OutError, stderr};
 use crate::cluster::ClusterError;
+use crate::daemon::DaemonError;
 use crate::git::{AddressError, CacheError, RevisionError, TransportError, TreeError};
 
 /// An error with its kind and the way out.
@@ -62,6 +63,12 @@ impl CliError {
     pub(super) fn no_signals(error: std::io::Error) -> Self {
         Self::new(ErrorKind::Internal, format!("signals cannot be received: {error}"))
             .hint("raise the limit of open files of this process")
+    }
+
+    /// This program cannot be found, and it runs itself to talk to Git.
+    pub(super) fn no_executable(error: std::io::Error) -> Self {
+        Self::new(ErrorKind::Internal, format!("this program cannot find itself: {error}"))
+            .hint("start it by its full path")
     }
 
     /// Adds what to do about it.
@@ -184,6 +191,17 @@ impl From<TreeError> for CliError {
                     .hint("delete the cache folder: it is filled again")
             }
         }
+    }
+}
+
+impl From<DaemonError> for CliError {
+    fn from(error: DaemonError) -> Self {
+        let kind = match &error {
+            DaemonError::Forbidden { .. } => ErrorKind::Unreachable,
+            DaemonError::Status(_) | DaemonError::Http(_) => ErrorKind::Usage,
+            DaemonError::Task { .. } => ErrorKind::Internal,
+        };
+        Self::new(kind, error)
     }
 }
 

@@ -33,10 +33,7 @@ pub use error::{CliError, ErrorKind};
 pub use kubernetes::{ClusterArgs, ConnectError};
 pub use logging::{LogFormat, LoggingError};
 pub use out::OutError;
-pub use run::{
-    Adoption, FloorArgs, GitSettings, NodeArgs, ProcessArgs, RunArgs, RunSettings, SourceKind,
-};
-pub use values::{ListenAddress, ListenAddressError};
+pub use run::{FloorArgs, GitSettings, NodeArgs, ProcessArgs, RunArgs, RunSettings, SourceKind};
 
 /// Keeps the host software of a Kubernetes fleet at what Git says.
 ///

@@ -9,15 +9,18 @@ use clap::builder::BoolishValueParser;
 use clap::{ArgAction, ValueEnum};
 
 use super::environment::Environment;
-use super::error::{CliError, ErrorKind};
+use super::error::CliError;
 use super::kubernetes::{self, ClusterArgs};
 use super::logging::{self, LogFormat};
-use super::values::{self, ListenAddress};
+use super::values;
 use super::{Exit, shutdown};
 use crate::api::GoDuration;
 use crate::clock::Clock;
 use crate::cluster::EdgeSettings;
-use crate::git::{Address, Remote, Source};
+use crate::cluster::resources::Adoption;
+use crate::daemon::http::ListenAddress;
+use crate::daemon::{self, Daemon, Listen, SourceSettings, StatusSettings};
+use crate::git::{Address, Remote, Source, Transport};
 use crate::model::{Floor, Taint};
 
 /// Where the wanted state comes from.
@@ -231,15 +234,6 @@ pub struct GitSettings {
     pub adoption: Adoption,
 }
 
-/// What to do with objects that carry marks of Argo CD, Flux or Helm.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Adoption {
-    /// They become ours.
-    TakeOver,
-    /// They stay theirs, and are reported.
-    LeaveAlone,
-}
-
 /// Where the kernel says what this machine is called; in a pod that is the pod's name.
 const HOST_NAME_FILE: &str = "/proc/sys/kernel/hostname";
 
@@ -265,8 +259,50 @@ async fn serve(
     clock: Clock,
     shutdown: impl Future<Output = ()>,
 ) -> Result<Exit, CliError> {
-    drop((settings, client, clock, shutdown));
-    Err(CliError::new(ErrorKind::Internal, "the daemon is not part of this version"))
+    let executable = std::env::current_exe().map_err(CliError::no_executable)?;
+    let mut daemon = Daemon::start(settings.for_daemon(executable), client, clock);
+    tokio::select! {
+        ended = daemon.ended() => ended?,
+        () = shutdown => daemon.stop().await?,
+    }
+    Ok(Exit::Success)
+}
+
+impl RunSettings {
+    /// Returns what the daemon is told; `executable` runs fetch and push as a child.
+    fn for_daemon(self, executable: PathBuf) -> daemon::Settings {
+        let Self {
+            cluster,
+            git,
+            status,
+            cache,
+            identity,
+            floor,
+            edge,
+            own_node,
+            probes,
+            metrics,
+            kubernetes: _,
+        } = self;
+        let adoption = git.as_ref().map_or(Adoption::Refused, |git| git.adoption);
+        // Another one for each process: how a candidate knows its own Lease again.
+        let identity = format!("{identity}-{:08x}", fastrand::u32(..));
+        daemon::Settings {
+            cluster,
+            source: git.map_or(SourceSettings::Cluster, |git| SourceSettings::Git {
+                source: git.source,
+                path: git.path,
+            }),
+            status: status.map(|remote| StatusSettings { remote, cache }),
+            transport: Transport::new(executable),
+            edge,
+            identity,
+            own_node,
+            floor,
+            adoption,
+            listen: Some(Listen { probes, metrics }),
+        }
+    }
 }
 
 impl RunArgs {
@@ -307,7 +343,7 @@ impl RunArgs {
                 let remote = Remote { address: address.clone(), credentials: credentials.clone() };
                 let source = Source::new(remote, cache.clone()).polled_every(poll.get());
                 let source = source.following(&revision)?;
-                let adoption = if adopt { Adoption::TakeOver } else { Adoption::LeaveAlone };
+                let adoption = if adopt { Adoption::Allowed } else { Adoption::Refused };
                 Some(GitSettings { source, path, adoption })
             }
         };

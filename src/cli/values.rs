@@ -3,62 +3,9 @@
 //! In: the text of one flag. Out: a value that needs no second look, or a sentence that says what
 //! was expected. Must never: take something that fails later, far from the flag.
 
-use std::fmt;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
-use std::str::FromStr;
-
 use crate::api::GoDuration;
 use crate::git;
 use crate::model::{Taint, TaintEffect};
-
-/// Where a server listens: `:8081`, `127.0.0.1:8081`, `[::1]:8081`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct ListenAddress {
-    /// The address; `None`: every address of the machine.
-    pub ip: Option<IpAddr>,
-    /// The port; 0 lets the system choose.
-    pub port: u16,
-}
-
-/// A text that is no address to listen on.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("an address with a port is expected, such as :8081 or 127.0.0.1:8081")]
-pub struct ListenAddressError;
-
-impl ListenAddress {
-    /// Returns what to bind, the first that works: every address means IPv6 and IPv4 together,
-    /// and IPv4 alone where the machine has no IPv6.
-    pub fn candidates(self) -> Vec<SocketAddr> {
-        match self.ip {
-            Some(ip) => vec![SocketAddr::new(ip, self.port)],
-            None => [IpAddr::V6(Ipv6Addr::UNSPECIFIED), IpAddr::V4(Ipv4Addr::UNSPECIFIED)]
-                .map(|ip| SocketAddr::new(ip, self.port))
-                .to_vec(),
-        }
-    }
-}
-
-impl FromStr for ListenAddress {
-    type Err = ListenAddressError;
-
-    fn from_str(text: &str) -> Result<Self, ListenAddressError> {
-        if let Some(port) = text.strip_prefix(':') {
-            let port = port.parse().map_err(|_| ListenAddressError)?;
-            return Ok(Self { ip: None, port });
-        }
-        let address: SocketAddr = text.parse().map_err(|_| ListenAddressError)?;
-        Ok(Self { ip: Some(address.ip()), port: address.port() })
-    }
-}
-
-impl fmt::Display for ListenAddress {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.ip {
-            Some(ip) => SocketAddr::new(ip, self.port).fmt(formatter),
-            None => write!(formatter, ":{}", self.port),
-        }
-    }
-}
 
 /// Reads how often to ask for the branch, at least [`git::POLL_MIN`].
 pub(super) fn poll(text: &str) -> Result<GoDuration, String> {

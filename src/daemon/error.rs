@@ -2,6 +2,7 @@
 
 use thiserror::Error;
 
+use super::http::HttpError;
 use crate::git::StatusError;
 
 /// Why the daemon cannot run.
@@ -19,6 +20,9 @@ pub enum DaemonError {
     /// The status branch cannot be written with these settings.
     #[error("the status branch cannot be used")]
     Status(#[source] StatusError),
+    /// Probes or metrics cannot be served.
+    #[error(transparent)]
+    Http(#[from] HttpError),
     /// A task of ours ended as it never should.
     #[error("the {task} task failed: this is a defect, please report it")]
     Task {

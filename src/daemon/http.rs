@@ -50,8 +50,8 @@ impl Surface {
     /// Returns the flag that sets the address.
     pub fn flag(self) -> &'static str {
         match self {
-            Self::Probes => "--probe-address",
-            Self::Metrics => "--metrics-address",
+            Self::Probes => "--probes",
+            Self::Metrics => "--metrics",
         }
     }
 

@@ -32,6 +32,9 @@ use crate::git::{Remote, Source, Transport};
 use crate::model::Floor;
 use crate::report::FleetState;
 
+use http::{Health, LOOP_SILENCE_MAX, ListenAddress, Servers};
+use metrics::Metrics;
+
 pub use error::DaemonError;
 pub use pull::{PullStatus, Reading};
 
@@ -79,6 +82,17 @@ pub struct Settings {
     pub floor: Floor,
     /// Whether objects of other tools are taken over.
     pub adoption: Adoption,
+    /// Where probes and metrics are served; `None` serves none.
+    pub listen: Option<Listen>,
+}
+
+/// Where probes and metrics are served.
+#[derive(Debug, Clone, Copy)]
+pub struct Listen {
+    /// `/healthz` and `/readyz`.
+    pub probes: ListenAddress,
+    /// `/metrics`.
+    pub metrics: ListenAddress,
 }
 
 /// A running daemon.
@@ -163,6 +177,13 @@ struct Parts {
 /// Runs the tasks until `shutdown`, then ends them in the order that leaves nothing half done.
 async fn run(parts: Parts) -> Result<(), DaemonError> {
     let Parts { settings, client, clock, fleet, pull_sender, pulls, nudge, shutdown } = parts;
+    let signs = Signs {
+        health: Arc::new(Health::new(clock, LOOP_SILENCE_MAX)),
+        metrics: Arc::new(Metrics::new()),
+    };
+    let stop_serving = CancellationToken::new();
+    let _stop_serving_when_done = stop_serving.clone().drop_guard();
+    let serving = serve(settings.listen, &signs, clock, stop_serving.clone()).await?;
     let cluster_uid = cluster_uid(&client, clock, &shutdown).await?;
     let Some(cluster_uid) = cluster_uid else { return Ok(()) };
     let watching = CancellationToken::new();
@@ -170,14 +191,14 @@ async fn run(parts: Parts) -> Result<(), DaemonError> {
         Observer::start(client.clone(), &settings.edge, clock, watching.clone());
     let puller = pull::start(&settings, clock, nudge, pull_sender, shutdown.clone());
     let (state_sender, state_receiver) = watch::channel(None);
-    let reporter = reporter::start(&settings, &cluster_uid, clock, state_receiver)?;
+    let reporter = reporter::start(&settings, &cluster_uid, clock, &signs, state_receiver)?;
     // The election outlives the loop, so that a write under way still has its proof.
     let electing = CancellationToken::new();
     let namespace = settings.edge.namespace.clone();
     let leader = Leader::start(client.clone(), &settings.identity, &namespace, clock, &electing);
     let actor = Actor::new(client.clone(), settings.edge.clone(), clock, observer.store());
     let events = Events::start(client.clone(), &settings.identity, clock);
-    let outlets = tick::Outlets { fleet, reporter: state_sender, events };
+    let outlets = tick::Outlets { fleet, reporter: state_sender, events, signs };
     let turn =
         tick::Loop::new(settings, client, clock, cluster_uid, observer, actor, leader, outlets);
     let leader = turn.run(pulls, shutdown).await;
@@ -188,7 +209,31 @@ async fn run(parts: Parts) -> Result<(), DaemonError> {
     if let Some(puller) = puller {
         puller.abort();
     }
+    stop_serving.cancel();
+    if let Some(serving) = serving {
+        serving.await.map_err(|source| DaemonError::Task { task: "http", source })?;
+    }
     Ok(())
+}
+
+/// What the outside may ask about this process.
+#[derive(Clone)]
+struct Signs {
+    health: Arc<Health>,
+    metrics: Arc<Metrics>,
+}
+
+/// Binds both addresses, so that a taken port shows at the start, and serves in the background.
+async fn serve(
+    listen: Option<Listen>,
+    signs: &Signs,
+    clock: Clock,
+    stop: CancellationToken,
+) -> Result<Option<JoinHandle<()>>, DaemonError> {
+    let Some(Listen { probes, metrics }) = listen else { return Ok(None) };
+    let servers = Servers::bind(probes, metrics, clock).await?;
+    let Signs { health, metrics } = signs.clone();
+    Ok(Some(tokio::spawn(servers.serve(health, metrics, stop))))
 }
 
 /// Reads the cluster's identity, the UID of kube-system, as long as it takes; `None` on shutdown.

@@ -10,8 +10,9 @@ use jiff::{SignedDuration, Timestamp};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
+use super::metrics::Metrics;
 use super::pull::chain;
-use super::{DaemonError, Settings, SourceSettings};
+use super::{DaemonError, Settings, Signs, SourceSettings};
 use crate::clock::Clock;
 use crate::git::{Pacer, StatusBranch, StatusCommit, StatusError, Transport, Urgency, Written};
 use crate::model;
@@ -45,6 +46,7 @@ pub(super) fn start(
     settings: &Settings,
     cluster_uid: &str,
     clock: Clock,
+    signs: &Signs,
     states: watch::Receiver<State>,
 ) -> Result<Reporter, DaemonError> {
     let Some(status) = &settings.status else { return Ok(Reporter { task: None }) };
@@ -68,7 +70,9 @@ pub(super) fn start(
         noted: None,
         written: None,
         trouble: None,
+        metrics: Arc::clone(&signs.metrics),
     };
+    writer.metrics.show_status_pushes();
     Ok(Reporter { task: Some(tokio::spawn(writer.run(states))) })
 }
 
@@ -83,6 +87,7 @@ struct Writer {
     written: State,
     /// Why the last write failed, and since when writes do.
     trouble: Option<(String, Timestamp)>,
+    metrics: Arc<Metrics>,
 }
 
 impl Writer {
@@ -145,6 +150,7 @@ impl Writer {
     }
 
     fn succeeded(&mut self, written: &Written, subject: &str) {
+        self.metrics.status_push_succeeded(self.clock.now());
         if let Some((_, since)) = self.trouble.take() {
             tracing::info!(%since, "the status branch is written again");
         }

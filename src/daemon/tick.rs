@@ -10,11 +10,13 @@ use kube::Client;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
+use super::http::Readiness;
+use super::metrics::{Leadership, SourceHold};
 use super::news::{self, Verdicts};
 use super::pull::{PullStatus, chain};
 use super::reporter::{State, until};
 use super::revision::{self, Revisions};
-use super::{Settings, SourceSettings, earlier};
+use super::{Settings, Signs, SourceSettings, earlier};
 use crate::clock::Clock;
 use crate::cluster::events::Events;
 use crate::cluster::{Actor, Executed, Leader, LeaderProof, Observer, Outcome, View};
@@ -49,6 +51,7 @@ pub(super) struct Outlets {
     pub fleet: watch::Sender<State>,
     pub reporter: watch::Sender<State>,
     pub events: Events,
+    pub signs: Signs,
 }
 
 /// The loop, with what it must remember between ticks: nothing that a restart may not lose.
@@ -131,10 +134,16 @@ impl Loop {
             () = shutdown.cancelled() => return self.leader,
         }
         tracing::info!(cluster = %self.settings.cluster, "caches are listed");
+        self.outlets.signs.health.set_readiness(Readiness::Listed);
+        if matches!(self.settings.source, SourceSettings::Git { .. }) {
+            self.outlets.signs.metrics.show_source();
+        }
         loop {
             let status = pulls.borrow_and_update().clone();
             let rest = self.turn(&status).await;
-            let pause = rest.at.map_or(IDLE_TICK, |at| until(self.clock.now(), at).min(IDLE_TICK));
+            let now = self.clock.now();
+            let pause = rest.at.map_or(IDLE_TICK, |at| until(now, at).min(IDLE_TICK));
+            self.outlets.signs.health.resting_until(now, after(now, pause));
             tokio::select! {
                 () = shutdown.cancelled() => return self.leader,
                 () = self.clock.sleep(TICK_GAP) => {}
@@ -152,6 +161,8 @@ impl Loop {
     /// Ticks if we lead; otherwise shows nothing and waits.
     async fn turn(&mut self, pulls: &PullStatus) -> Rest {
         let leading = self.leader.proof().zip(self.leader.epoch());
+        let leadership = if leading.is_some() { Leadership::Leader } else { Leadership::Standby };
+        self.outlets.signs.metrics.set_leadership(leadership);
         let Some((proof, epoch)) = leading else {
             if self.shown.take().is_some() {
                 tracing::warn!("not the leader any more: nothing is changed from here on");
@@ -181,6 +192,7 @@ impl Loop {
         let mut plan = plan(&input);
         let breaches = audit(&input, &plan);
         for breach in &breaches {
+            self.outlets.signs.metrics.count_breach(breach.invariant);
             let invariant = breach.invariant.to_string();
             tracing::error!(rollout = %breach.rollout, invariant, detail = %breach.detail, "the plan breaks an invariant: the rollout is frozen, this is a defect in NodeWright, please report it");
         }
@@ -192,6 +204,8 @@ impl Loop {
         let told = self.shown.as_ref().map(|shown| &shown.verdicts);
         news::tell(&self.outlets.events, proof, &input, &plan, &executed, told);
         self.show(&input, &plan, epoch, pulls, &executed);
+        let took = self.clock.now().duration_since(began).unsigned_abs();
+        self.outlets.signs.metrics.observe_tick(took);
         self.failures = if failed { self.failures.saturating_add(1) } else { 0 };
         if failed {
             let doublings = self.failures.saturating_sub(1).min(16);
@@ -270,6 +284,7 @@ impl Loop {
         for Executed { action, outcome } in executed {
             let what = plan_text::words(action);
             let outcome_word = outcome.word();
+            self.outlets.signs.metrics.count_action(action.word(), outcome_word);
             match outcome {
                 Outcome::Done => tracing::debug!(action = %what, "done"),
                 Outcome::Skipped | Outcome::Conflict { .. } => {
@@ -306,6 +321,9 @@ impl Loop {
         executed: &[Executed],
     ) {
         let source = self.source_view(epoch, pulls);
+        if let Some(answered) = pulls.answered {
+            self.outlets.signs.metrics.source_succeeded(answered);
+        }
         let is_known = executed.is_empty()
             && self.shown.as_ref().is_some_and(|shown| {
                 shown.verdicts == plan.verdicts
@@ -315,6 +333,7 @@ impl Loop {
         if is_known {
             return;
         }
+        self.show_metrics(input, plan, &source);
         let state = Arc::new(FleetState::new(input, plan, &source));
         let previous = self.shown.as_ref().map(|shown| Arc::clone(&shown.state));
         for line in progress::lines(previous.as_deref(), &state) {
@@ -328,6 +347,14 @@ impl Loop {
             source,
             state,
         });
+    }
+
+    fn show_metrics(&self, input: &Input, plan: &Plan, source: &SourceView) {
+        let metrics = &self.outlets.signs.metrics;
+        metrics.observe(input, plan);
+        metrics.set_findings(&source.findings);
+        let is_held = source.held.is_some() || source.error.is_some();
+        metrics.set_source_hold(if is_held { SourceHold::Held } else { SourceHold::Free });
     }
 
     fn source_view(&self, epoch: i32, pulls: &PullStatus) -> SourceView {

@@ -53,6 +53,25 @@ pub enum Action {
 }
 
 impl Action {
+    /// Returns the word used in logs and metrics.
+    pub fn word(&self) -> &'static str {
+        match self {
+            Self::CreateSnapshot(_) => "create-snapshot",
+            Self::DeleteSnapshot(_) => "delete-snapshot",
+            Self::WriteStatus(_) => "write-status",
+            Self::WriteNodeMetadata(_) => "write-node-metadata",
+            Self::PatchNode(patch) => match patch.kind {
+                PatchKind::Pick { .. } => "pick",
+                PatchKind::Progress { .. } => "progress",
+                PatchKind::Release { .. } => "release",
+            },
+            Self::Evict(_) => "evict",
+            Self::CreateExecutor(_) => "create-executor",
+            Self::DeleteExecutors { .. } => "delete-executors",
+            Self::DeleteExecutor { .. } => "delete-executor",
+        }
+    }
+
     /// Returns what the action must not overtake.
     pub fn lane(&self) -> Lane {
         match self {

@@ -1,10 +1,14 @@
 //! A pushed commit reaches the nodes and comes back as a status commit.
 
+use nodewright::sim::scene::Workload;
+
 use crate::fleet::{DAEMON, Fleet, is_complete, manifest, until};
 
 #[tokio::test(start_paused = true)]
 async fn a_pushed_commit_reaches_the_nodes_and_comes_back_as_a_status_commit() {
     let fleet = Fleet::new(5).await;
+    let web = Workload::new("web", "gpu-001");
+    fleet.scene().add_workload(&web).await.expect("a pod that the drain moves");
     let packages = "    kernel:\n      version: 1.0.0\n      image: registry.example/kernel\n      interrupt:\n        type: reboot\n";
     fleet.push(&[("gpu.yaml", &manifest("tuning", "count: 2", packages))]);
     let daemon = fleet.daemon(DAEMON);
@@ -24,11 +28,5 @@ async fn a_pushed_commit_reaches_the_nodes_and_comes_back_as_a_status_commit() {
     assert!(log.contains("5/5"), "{log}");
     let readme = fleet.origin.git(&["show", "nodewright-status/dev:README.md"]);
     assert!(readme.contains("tuning"), "{readme}");
-    println!("{log}\n{readme}");
-    for request in
-        fleet.cluster.requests().iter().filter(|request| request.verb.to_string() != "watch")
-    {
-        println!("{request}");
-    }
     fleet.stop().await;
 }

@@ -90,6 +90,7 @@ impl Fleet {
             own_node: None,
             floor: Floor::default(),
             adoption: Adoption::Refused,
+            listen: None,
         }
     }
 
