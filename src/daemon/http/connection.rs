@@ -78,6 +78,8 @@ impl Connection {
         }
         if let Poll::Ready(done) = step(Pin::new(&mut self.stream), context) {
             self.idle = idle(self.clock);
+            // Polled once, or the task would not be woken when nothing else wakes it.
+            let _not_yet = self.idle.as_mut().poll(context);
             return Poll::Ready(done);
         }
         ready!(self.idle.as_mut().poll(context));
