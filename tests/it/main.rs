@@ -6,6 +6,7 @@ mod cluster;
 mod cluster_edge;
 mod control_plane;
 mod daemon;
+mod daemon_http;
 mod fleet;
 mod git;
 mod manifest;
