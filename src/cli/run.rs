@@ -284,6 +284,7 @@ impl RunSettings {
             metrics,
             kubernetes: _,
         } = self;
+        let followed = git.as_ref().map(|git| git.source.remote.address.clone());
         let adoption = git.as_ref().map_or(Adoption::Refused, |git| git.adoption);
         // Another one for each process: how a candidate knows its own Lease again.
         let identity = format!("{identity}-{:08x}", fastrand::u32(..));
@@ -293,7 +294,12 @@ impl RunSettings {
                 source: git.source,
                 path: git.path,
             }),
-            status: status.map(|remote| StatusSettings { remote, cache }),
+            status: status.map(|remote| {
+                // One clone serves both where both are one repository.
+                let is_same = followed.as_ref() == Some(&remote.address);
+                let cache = if is_same { cache } else { cache.join("status") };
+                StatusSettings { remote, cache }
+            }),
             transport: Transport::new(executable),
             edge,
             identity,

@@ -184,7 +184,7 @@ async fn run(parts: Parts) -> Result<(), DaemonError> {
     let stop_serving = CancellationToken::new();
     let _stop_serving_when_done = stop_serving.clone().drop_guard();
     let serving = serve(settings.listen, &signs, clock, stop_serving.clone()).await?;
-    let cluster_uid = cluster_uid(&client, clock, &shutdown).await?;
+    let cluster_uid = cluster_uid(&client, clock, &signs.health, &shutdown).await?;
     let Some(cluster_uid) = cluster_uid else { return Ok(()) };
     let watching = CancellationToken::new();
     let (observer, mut watches) =
@@ -240,10 +240,12 @@ async fn serve(
 async fn cluster_uid(
     client: &Client,
     clock: Clock,
+    health: &Health,
     shutdown: &CancellationToken,
 ) -> Result<Option<String>, DaemonError> {
     let namespaces: Api<Namespace> = Api::all(client.clone());
     loop {
+        health.alive(clock.now());
         let request = namespaces.get("kube-system");
         match tokio::time::timeout(clock.real_duration(tick::READ_TIMEOUT), request).await {
             Ok(Ok(namespace)) => return Ok(namespace.metadata.uid),

@@ -129,9 +129,16 @@ impl Loop {
         mut pulls: watch::Receiver<PullStatus>,
         shutdown: CancellationToken,
     ) -> Leader {
-        tokio::select! {
-            () = self.observer.ready() => {}
-            () = shutdown.cancelled() => return self.leader,
+        loop {
+            self.outlets.signs.health.alive(self.clock.now());
+            tokio::select! {
+                () = self.observer.ready() => break,
+                () = shutdown.cancelled() => return self.leader,
+                () = self.clock.sleep(IDLE_TICK) => {
+                    let troubles = self.observer.troubles();
+                    tracing::warn!(?troubles, "the API server has not listed everything yet");
+                }
+            }
         }
         tracing::info!(cluster = %self.settings.cluster, "caches are listed");
         self.outlets.signs.health.set_readiness(Readiness::Listed);

@@ -81,7 +81,7 @@ async fn a_port_that_is_taken_is_named_with_its_flag() {
         error.to_string(),
         format!(
             "cannot listen on 127.0.0.1:{port} for metrics: free the port or choose another with \
-             --metrics-address"
+             --metrics"
         )
     );
     let HttpError::Bind { surface, source, .. } = error;
@@ -94,7 +94,7 @@ async fn a_port_that_is_taken_is_named_with_its_flag() {
         error.to_string(),
         format!(
             "cannot listen on :{port} for probes: free the port or choose another with \
-             --probe-address"
+             --probes"
         )
     );
 }
