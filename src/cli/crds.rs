@@ -11,8 +11,8 @@ use crate::manifest::yaml::schema_files;
 
 /// Writes the CRDs, and the JSON Schemas for editors, into a folder.
 ///
-/// Apply the CRDs before the daemon starts: kubectl apply -f schemas/nodewright.nvidia.com_nodewrights.yaml
-/// -f schemas/nodewright.nvidia.com_deploymentpolicies.yaml. A file that is current is not touched.
+/// Apply both CRDs, the files that end in .yaml, before the daemon starts: kubectl apply -f FILE.
+/// The others check manifests while they are written. A file that is current is not touched.
 #[derive(Debug, Clone, PartialEq, Eq, clap::Args)]
 pub struct CrdsArgs {
     /// Writes into this folder.

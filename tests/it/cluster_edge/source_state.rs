@@ -128,3 +128,23 @@ async fn a_line_that_a_person_broke_never_deletes_another_object() {
 
     assert_eq!(read.managed, [ManagedObject::nodewright("tuning")].into());
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_person_accepts_what_was_read_and_nothing_newer() {
+    let cluster = cluster();
+    let (proof, _fence) = leader(cluster.clock());
+    let states = states(&cluster);
+    let read = states.write(&proof, &SourceState::default(), &state()).await.expect("written");
+    let commit = "2222222222222222222222222222222222222222";
+    let newer = SourceState { seen: Some(FIRST.to_owned()), ..read.clone() };
+    let after = states.write(&proof, &read, &newer).await.expect("written");
+
+    let refused = states.accept(&read, commit).await.expect_err("the daemon wrote since");
+    assert_eq!(refused.disposition(), Disposition::Conflict);
+    assert!(!states.read().await.expect("read").accepts(commit));
+
+    states.accept(&after, commit).await.expect("accepted");
+    let accepted = states.read().await.expect("read");
+    assert!(accepted.accepts(commit));
+    assert_eq!((accepted.seen, accepted.managed), (after.seen, after.managed));
+}

@@ -1,1 +1,0 @@
-//! The command as a process.
