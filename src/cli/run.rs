@@ -69,7 +69,7 @@ pub struct RunArgs {
     /// Reads the credentials of --repo from this folder, usually a mounted Secret.
     ///
     /// Its files are named as the keys of a Flux Git secret: username and password, or identity
-    /// and known_hosts, and ca.crt. They are read again at each use, so a rotation needs no restart.
+    /// and known_hosts, and ca.crt. They are read at each use, so a rotation needs no restart.
     #[arg(long, value_name = "FOLDER")]
     pub credentials: Option<PathBuf>,
     /// Reads the credentials for the status branch from this folder.
