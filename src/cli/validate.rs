@@ -15,6 +15,7 @@ use super::environment::Environment;
 use super::error::{CliError, ErrorKind};
 use super::out::stdout;
 use super::run::cache_folder;
+use crate::daemon::files_of_commit;
 use crate::git::{self, Address, Remote, Source, Transport};
 use crate::manifest::{
     self, FILE_MAX_BYTES, Layout, Parsed, Problem, ProblemKind, SourceFile, is_manifest_name,
@@ -152,38 +153,12 @@ fn from_git(
     let fetched = Transport::new(executable).fetch_blocking(source.fetch_request(None))?;
     let commit = fetched.source.expect("a fetch that asks for a branch answers with its tip");
     let what = format!("{} at {} of {branch}", path_shown(path), commit.short());
-    let mut folders = git::read_tree(&source.cache, &commit, &[path.to_owned()])?;
-    let (files, problems) = folders.remove(path).map(of_git).unwrap_or_default();
+    let (files, problems) = files_of_commit(&source.cache, &commit, path)?;
     Ok(Found { files, problems, prefix: PathBuf::new(), what })
 }
 
 fn path_shown(path: &str) -> &str {
     if path.is_empty() { "the repository" } else { path }
-}
-
-/// Returns what Git holds in the words of manifests.
-fn of_git(folder: git::Folder) -> (Vec<SourceFile>, Vec<Problem>) {
-    let git::Folder::Found(git::Files { files, problems }) = folder else {
-        // Nothing there is nothing to check; the caller says so.
-        return (Vec::new(), Vec::new());
-    };
-    let files = files.into_iter();
-    let files = files.map(|git::File { path, bytes }| SourceFile { path, bytes });
-    let problems = problems.into_iter().map(|git::Problem { path, what }| {
-        let unreadable = || ProblemKind::Unreadable { error: format!("it is {what}") };
-        let kind = match what {
-            git::ProblemKind::Symlink => ProblemKind::Symlink { target: String::new() },
-            git::ProblemKind::Submodule => ProblemKind::Submodule,
-            git::ProblemKind::LfsPointer => ProblemKind::LfsPointer,
-            git::ProblemKind::NameNotText => ProblemKind::NameNotUtf8,
-            git::ProblemKind::TooMany => ProblemKind::TooManyFiles,
-            git::ProblemKind::FileTooLarge
-            | git::ProblemKind::TooDeep
-            | git::ProblemKind::NotAFolder => unreadable(),
-        };
-        Problem { path, kind }
-    });
-    (files.collect(), problems.collect())
 }
 
 fn text(parsed: &Parsed) -> String {

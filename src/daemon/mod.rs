@@ -5,6 +5,7 @@
 //! and acts, the reporter writes the status branch. Everything that changes the cluster needs the
 //! proof of leadership. Must never: decide (that is `plan`), or word a sentence (that is `report`).
 
+mod commit;
 mod error;
 pub mod http;
 pub mod metrics;
@@ -35,6 +36,7 @@ use crate::report::FleetState;
 use http::{Health, LOOP_SILENCE_MAX, ListenAddress, Servers};
 use metrics::Metrics;
 
+pub use commit::files_of_commit;
 pub use error::DaemonError;
 pub use pull::{PullStatus, Reading};
 

@@ -12,14 +12,15 @@ use tokio::sync::{Notify, watch};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
+use super::commit::files_of_commit;
 use super::{Settings, SourceSettings};
 use crate::clock::Clock;
 use crate::cluster::resources::WantedObject;
 use crate::cluster::source_state::ManagedObject;
 use crate::git::{
-    self, CommitId, Folder, RefWatch, Revision, Source, Transport, TransportError, TreeError,
+    self, CommitId, RefWatch, Revision, Source, Transport, TransportError, TreeError,
 };
-use crate::manifest::{self, Layout, Parsed, ProblemKind, SourceFile};
+use crate::manifest::{self, Layout, Parsed};
 use crate::model::Finding;
 use crate::report::SourceError;
 
@@ -182,7 +183,8 @@ impl Puller {
         let layout = self.layout.clone();
         let branch = self.source.branch.clone();
         let work = tokio::task::spawn_blocking(move || {
-            let (files, problems) = read_files(&cache, &commit, &layout.path)?;
+            let (files, problems) =
+                files_of_commit(&cache, &commit, &layout.path).map_err(ReadError::Tree)?;
             let parsed = manifest::read(&files, &problems, &layout);
             let revision = Revision { branch, commit };
             Ok(reading(revision, parsed))
@@ -196,55 +198,6 @@ async fn changed(refs: Option<&RefWatch>) {
         Some(refs) => refs.changed().await,
         None => std::future::pending().await,
     }
-}
-
-type Read = (Vec<SourceFile>, Vec<manifest::Problem>);
-
-/// Reads the manifests of a commit: all below the path, or with `clusters/` only what clusters
-/// are made of, so that a repository may hold much besides.
-fn read_files(cache: &std::path::Path, commit: &CommitId, path: &str) -> Result<Read, ReadError> {
-    let path = path.trim_matches('/');
-    let under = |folder: &str| match path {
-        "" => folder.to_owned(),
-        path => format!("{path}/{folder}"),
-    };
-    let clusters = git::list_folders(cache, commit, &under("clusters")).map_err(ReadError::Tree)?;
-    let wanted = match clusters {
-        Some(_) => vec![under("clusters"), under("base")],
-        None => vec![path.to_owned()],
-    };
-    let folders = git::read_tree(cache, commit, &wanted).map_err(ReadError::Tree)?;
-    let (mut files, mut problems) = (Vec::new(), Vec::new());
-    for folder in folders.into_values() {
-        match folder {
-            Folder::Found(found) => {
-                files.extend(
-                    found
-                        .files
-                        .into_iter()
-                        .map(|file| SourceFile { path: file.path, bytes: file.bytes }),
-                );
-                problems.extend(found.problems.into_iter().map(problem));
-            }
-            Folder::Missing | Folder::Empty => {}
-        }
-    }
-    Ok((files, problems))
-}
-
-fn problem(problem: git::Problem) -> manifest::Problem {
-    let kind = match problem.what {
-        git::ProblemKind::Symlink => ProblemKind::Symlink { target: String::new() },
-        git::ProblemKind::Submodule => ProblemKind::Submodule,
-        git::ProblemKind::LfsPointer => ProblemKind::LfsPointer,
-        git::ProblemKind::NameNotText => ProblemKind::NameNotUtf8,
-        git::ProblemKind::FileTooLarge => ProblemKind::TooLarge { bytes: manifest::FILE_MAX_BYTES },
-        git::ProblemKind::TooMany => ProblemKind::TooManyFiles,
-        what @ (git::ProblemKind::TooDeep | git::ProblemKind::NotAFolder) => {
-            ProblemKind::Unreadable { error: what.to_string() }
-        }
-    };
-    manifest::Problem { path: problem.path, kind }
 }
 
 fn reading(revision: Revision, parsed: Parsed) -> Reading {

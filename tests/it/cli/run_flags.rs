@@ -4,9 +4,10 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use nodewright::cli::{
-    Adoption, CliError, Environment, ErrorKind, LogFormat, RunSettings, SourceKind, run_args,
+    CliError, Environment, ErrorKind, LogFormat, RunSettings, SourceKind, run_args,
 };
 use nodewright::cluster::EdgeSettings;
+use nodewright::cluster::resources::Adoption;
 use nodewright::model::Floor;
 
 /// The least that `run` can do with.
@@ -35,7 +36,7 @@ fn the_defaults_are_those_of_the_design_and_of_upstream() {
     assert_eq!(git.source.branch, "main");
     assert_eq!(git.source.poll, Duration::from_secs(60));
     assert_eq!(git.source.cache, Path::new("/home/me/.cache/nodewright/prod"));
-    assert_eq!((git.path.as_str(), git.adoption), ("", Adoption::LeaveAlone));
+    assert_eq!((git.path.as_str(), git.adoption), ("", Adoption::Refused));
     assert_eq!(settings.status, Some(git.source.remote));
     assert_eq!(settings.floor, Floor::default());
     assert_eq!(settings.edge, EdgeSettings::new("nodewright", "agent:1"));
@@ -113,11 +114,11 @@ fn our_own_variables_reach_flags_of_every_kind() {
     let settings = settled(&[], &environment);
     assert_eq!(settings.floor.max_disturbed_percent, 33);
     let git = settings.git.expect("git");
-    assert_eq!((git.source.poll.as_secs(), git.adoption), (90, Adoption::TakeOver));
+    assert_eq!((git.source.poll.as_secs(), git.adoption), (90, Adoption::Allowed));
     let git = settled(&["--adopt=false"], &environment).git.expect("git");
-    assert_eq!(git.adoption, Adoption::LeaveAlone);
+    assert_eq!(git.adoption, Adoption::Refused);
     let git = settled(&["--adopt"], &Environment::default()).git.expect("git");
-    assert_eq!(git.adoption, Adoption::TakeOver);
+    assert_eq!(git.adoption, Adoption::Allowed);
 }
 
 #[test]

@@ -1,22 +1,8 @@
 //! What flags hold beyond plain text.
 
-use nodewright::cli::{Environment, ListenAddress, run_args};
+use nodewright::cli::{Environment, run_args};
 
 use super::run_flags::LEAST;
-
-#[test]
-fn an_address_to_listen_on_is_read_as_go_reads_it() {
-    let read = |text: &str| text.parse::<ListenAddress>().map(|address| address.to_string());
-    for text in [":8081", ":0", "127.0.0.1:80", "[::1]:8443"] {
-        assert_eq!(read(text).as_deref(), Ok(text));
-    }
-    for text in ["", "8081", ":", ":65536", ":-1", "localhost:80", "127.0.0.1", "::1:80"] {
-        assert!(read(text).is_err(), "{text}");
-    }
-    let all: ListenAddress = ":8081".parse().expect("an address");
-    let candidates: Vec<String> = all.candidates().iter().map(ToString::to_string).collect();
-    assert_eq!(candidates, ["[::]:8081", "0.0.0.0:8081"]);
-}
 
 #[test]
 fn each_flag_refuses_what_would_fail_later_and_says_what_it_expects() {
