@@ -3,3 +3,4 @@
 mod bounds;
 mod durations;
 mod manifests;
+mod refusals;
