@@ -27,7 +27,8 @@ struct Ledger {
     history: Vec<Entry>,
 }
 
-/// The time stays the text it was: three agents write three precisions, and nobody computes with it.
+/// The time stays the text it was: three agents write three precisions, and nobody computes with
+/// it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct Entry {
     version: String,

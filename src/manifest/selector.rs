@@ -10,7 +10,8 @@ use super::rules::Rule;
 use super::schema::shown;
 
 const KEY_WAY_OUT: &str = "write a label key such as nodepool or example.com/pool";
-const VALUE_WAY_OUT: &str = "write at most 63 letters, digits, dashes, underscores and dots, from letter or digit to letter or digit";
+const VALUE_WAY_OUT: &str = "write at most 63 letters, digits, dashes, underscores and \
+     dots, from letter or digit to letter or digit";
 
 /// Returns the selector, or `None` when something is wrong with it.
 pub(super) fn selector(

@@ -261,7 +261,8 @@ impl fmt::Display for Reason {
             }
             Self::Stopped { batch, failures } => write!(
                 f,
-                "stopped after {failures} failed batches in a row, the last was batch {batch}: fix the package and commit"
+                "stopped after {failures} failed batches in a row, the last was batch {batch}: \
+                 fix the package and commit"
             ),
             Self::Predecessor { rollout } => write!(f, "waits for {rollout} to complete here"),
             Self::OtherRollout { rollout } => write!(f, "{rollout} works on the node"),

@@ -20,7 +20,8 @@ pub struct Version {
 /// The text is no version in the sense of [`Version`].
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "{text:?} is not a version: expected MAJOR[.MINOR[.PATCH]] with an optional leading v, for example 1.4.0"
+    "{text:?} is not a version: expected MAJOR[.MINOR[.PATCH]] with an optional leading v, \
+     for example 1.4.0"
 )]
 pub struct InvalidVersion {
     text: String,

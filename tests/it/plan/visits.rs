@@ -114,7 +114,8 @@ fn a_protected_pod_is_waited_for_and_nothing_is_evicted_meanwhile() {
     assert!(world.input.observed.nodes["node-00"].unschedulable);
     assert_eq!(
         world.verdict("node-00"),
-        "Wait: protected: pod ml/train must finish, runs since 2026-11-30T12:00:00Z (ReplicaSet web)"
+        "Wait: protected: pod ml/train must finish, runs since 2026-11-30T12:00:00Z \
+         (ReplicaSet web)"
     );
     assert_eq!(world.finish_all(End::Success), 0, "nothing runs and nothing leaves");
     world.remove_pod(&train.reference);

@@ -1,1 +1,0 @@
-//! Hygiene of the source tree: import table, lengths, words.
