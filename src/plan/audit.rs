@@ -95,6 +95,7 @@ pub fn audit(input: &Input, plan: &Plan) -> Vec<Breach> {
         audit.picks(rollout, &picks);
     }
     audit.one_executor_each(plan);
+    audit.no_executor_beside_a_patch(plan, &patched);
     audit.breaches.into_iter().collect()
 }
 
@@ -331,6 +332,17 @@ impl<'a> Audit<'a> {
             if !seen.insert(key) {
                 let detail = spec.visit.node.clone();
                 self.breach(&spec.visit.rollout, Invariant::OneExecutor, &detail);
+            }
+        }
+    }
+
+    /// An executor starts from what was read back, never from what is being written.
+    fn no_executor_beside_a_patch(&mut self, plan: &Plan, patched: &BTreeSet<&str>) {
+        for action in &plan.actions {
+            let Action::CreateExecutor(spec) = action else { continue };
+            if patched.contains(spec.visit.node.as_str()) {
+                let detail = spec.visit.node.clone();
+                self.breach(&spec.visit.rollout, Invariant::OnePatch, &detail);
             }
         }
     }

@@ -72,9 +72,13 @@ fn need(
         return (!changed.is_empty()).then_some(Need { stage, interrupt, begun: false });
     }
     let owed = record.and_then(|record| record.interrupts_due.get(&package.name)).cloned();
+    let interrupted =
+        entry.stage == Stage::PostInterrupt || entry.is(Stage::Interrupt, State::Complete);
     let interrupt = match (owed, record) {
         (Some(owed), _) => Some(owed),
-        (None, Some(record)) if record.is_open() => None,
+        (None, Some(record)) if record.is_open() && entry.stage != Stage::Interrupt => None,
+        // Its interrupt is behind it, whoever issued it.
+        (None, _) if interrupted => None,
         // The record is gone, or its visit ended without this package: the safe side.
         (None, _) => package.interrupt.clone(),
     };
@@ -83,6 +87,20 @@ fn need(
     // A change that came while the package was past its configuration is configured first.
     let stage = if changed.is_empty() { stage } else { stage.min(Stage::Config) };
     Some(Need { stage, interrupt, begun: true })
+}
+
+/// Returns whether a visit has the entry at a place from which it goes on: what a visit writes.
+/// Whoever else wrote another one, such as a later version of this daemon, it is begun anew.
+pub(crate) fn is_under_way(record: &Record, entry: &Entry) -> bool {
+    match entry.stage {
+        Stage::Apply | Stage::Upgrade | Stage::Config | Stage::PostInterrupt => {
+            matches!(entry.state, State::InProgress | State::Erroring)
+        }
+        Stage::Interrupt => {
+            entry.state == State::Skipped && record.interrupts_due.contains_key(&entry.name)
+        }
+        Stage::Uninstall | Stage::UninstallInterrupt => false,
+    }
 }
 
 /// Returns whether another version of the package was begun on top of this one and not finished,
@@ -125,6 +143,8 @@ fn resume_stage(entry: &Entry, interrupt_due: bool) -> Option<Stage> {
         Stage::Config if complete => interrupt_due.then_some(Stage::Interrupt),
         Stage::Interrupt if complete => Some(Stage::PostInterrupt),
         Stage::PostInterrupt if complete => None,
+        // The manifest has lost its interrupt meanwhile: the package ends where one without ends.
+        Stage::Interrupt if !interrupt_due => Some(Stage::Config),
         Stage::Apply | Stage::Upgrade | Stage::Config | Stage::Interrupt | Stage::PostInterrupt => {
             Some(entry.stage)
         }

@@ -80,12 +80,19 @@ impl<'a> Scope<'a> {
     }
 }
 
-/// Returns the rollout that is at work on the node, if its resource still exists.
+/// Returns the rollout that is at work on the node.
+///
+/// Also one whose resource is gone, or is another of that name: the node is let go first, so that
+/// its cordon is not taken for somebody else's.
 pub(crate) fn working_rollout<'a>(input: &Input, node: &'a Node) -> Option<&'a str> {
-    node.rollouts.keys().map(String::as_str).find(|name| {
+    let working = node.rollouts.iter().find(|(name, state)| {
+        let Some(record) = &state.record else { return false };
         let resource = input.observed.resources.get(*name);
-        resource.and_then(|resource| node.record(name, &resource.uid)).is_some_and(Record::is_open)
-    })
+        let live = resource.is_some_and(|resource| resource.uid == record.cr_uid);
+        let stray_hold = !live && record.held && node.is_cordoned_by(name);
+        record.node_uid == node.uid && (record.is_open() || stray_hold)
+    });
+    working.map(|(name, _)| name.as_str())
 }
 
 /// Returns why nothing new may begin for the rollout at all.

@@ -54,7 +54,9 @@ pub(crate) fn finish(visit: &Visit<'_>, draft: &mut Draft) {
     } else if draft.record.phase != Phase::Interrupting
         && !rest_may_run(visit, draft)
         && needs.iter().all(|(name, need)| {
-            !is_ready(name) || (!need.begun && is_for_later(visit, draft, name))
+            !is_ready(name)
+                || ((!need.begun || !is_under_way(visit, draft, name))
+                    && is_for_later(visit, draft, name))
         })
     {
         if needs.is_empty() {
@@ -110,6 +112,12 @@ fn is_for_later(visit: &Visit<'_>, draft: &Draft, package: &str) -> bool {
         .values()
         .any(|entry| entry.name == wanted.name && is_touched(&draft.record, entry));
     draft.record.phase == Phase::Interrupted && touched
+}
+
+fn is_under_way(visit: &Visit<'_>, draft: &Draft, package: &str) -> bool {
+    let wanted = visit.scope.rollout.packages.get(package);
+    let entry = wanted.and_then(|wanted| draft.entries.get(&wanted.id()));
+    entry.is_some_and(|entry| due::is_under_way(&draft.record, entry))
 }
 
 /// Brings entries that have begun, but run no pod now, to the packages wanted now.
@@ -168,7 +176,9 @@ pub(crate) fn begin_ready(
         let snapshot = package.snapshot_name(&scope.rollout.name);
         let known = scope.input.observed.snapshots.contains_key(&snapshot);
         let entry = draft.entries.get(&package.id());
-        let touched = entry.is_some_and(|entry| is_touched(&draft.record, entry));
+        let under_way = entry.is_some_and(|entry| {
+            is_touched(&draft.record, entry) && due::is_under_way(&draft.record, entry)
+        });
         let later = draft.record.phase == Phase::Interrupted
             && draft
                 .entries
@@ -181,7 +191,7 @@ pub(crate) fn begin_ready(
                     && executor.package.name == package.name
             })
         });
-        if !known || later || busy || (need.begun && touched) {
+        if !known || later || busy || (need.begun && under_way) {
             continue;
         }
         begin(draft, package, need, snapshot, scope.input.now);

@@ -24,6 +24,7 @@ pub(crate) fn start(visit: &Visit<'_>, plan: &mut Plan) -> Verdict {
             continue;
         }
         let verdict = match entry.stage {
+            _ if !is_startable(entry) => not_startable(visit, entry),
             Stage::Apply | Stage::Upgrade | Stage::Config | Stage::PostInterrupt => {
                 start_package(visit, entry, &mut known, plan)
             }
@@ -41,6 +42,25 @@ pub(crate) fn start(visit: &Visit<'_>, plan: &mut Plan) -> Verdict {
     verdicts.sort_by_key(|verdict| verdict.kind);
     let missing_snapshot = Verdict::wait(Reason::PreparingBatch);
     verdicts.into_iter().next().unwrap_or(missing_snapshot)
+}
+
+/// Returns whether a visit starts something from here; see also [`due::is_under_way`].
+fn is_startable(entry: &Entry) -> bool {
+    match entry.state {
+        State::InProgress | State::Erroring | State::Complete => true,
+        State::Skipped => entry.stage == Stage::Interrupt,
+        State::Unknown => false,
+    }
+}
+
+/// An entry at a state we did not write is begun anew once its snapshot is there; not in the
+/// middle of an interrupt, where it is for people to look at.
+fn not_startable(visit: &Visit<'_>, entry: &Entry) -> Verdict {
+    if visit.record.phase != Phase::Interrupting {
+        return Verdict::wait(Reason::PreparingBatch);
+    }
+    let why = format!("{} is at {} {}", entry.id(), entry.stage, entry.state);
+    Verdict::blocked(Reason::MalformedState { why })
 }
 
 /// What the drain waits for, worked out at most once a tick.
@@ -86,7 +106,7 @@ fn start_package(
         return verdict;
     }
     let Some(package) = package_of(visit, entry) else {
-        return Verdict::wait(Reason::PreparingBatch);
+        return without_snapshot(visit, entry);
     };
     let work = match entry.stage {
         Stage::PostInterrupt => Work::Verify { package },
@@ -160,7 +180,7 @@ fn start_interrupt(visit: &Visit<'_>, entry: &Entry, plan: &mut Plan) -> Verdict
         return verdict;
     }
     let Some(package) = package_of(visit, entry) else {
-        return Verdict::wait(Reason::PreparingBatch);
+        return without_snapshot(visit, entry);
     };
     let interrupt = Interrupt { kind, services };
     create(visit, entry, Work::Interrupt { package, interrupt }, plan)
@@ -207,6 +227,21 @@ fn package_of(visit: &Visit<'_>, entry: &Entry) -> Option<Package> {
     let name = entry.snapshot.as_ref()?;
     let snapshot = visit.scope.input.observed.snapshots.get(name)?;
     Some(snapshot.package.clone())
+}
+
+/// A snapshot that is still wanted is made again; one of an older target that somebody deleted is
+/// not, and what it held is not known.
+fn without_snapshot(visit: &Visit<'_>, entry: &Entry) -> Verdict {
+    let rollout = visit.scope.rollout;
+    let wanted = rollout.package(&entry.id()).map(|package| package.snapshot_name(&rollout.name));
+    if entry.snapshot.is_some() && entry.snapshot == wanted {
+        return Verdict::wait(Reason::PreparingBatch);
+    }
+    let why = match &entry.snapshot {
+        Some(name) => format!("{} needs the ConfigMap {name}, which is gone", entry.id()),
+        None => format!("{} names no snapshot to go on with", entry.id()),
+    };
+    Verdict::blocked(Reason::MalformedState { why })
 }
 
 fn recorded_attempts(visit: &Visit<'_>, group: Group, entry: &Entry) -> u32 {

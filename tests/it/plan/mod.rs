@@ -1,7 +1,11 @@
 //! The decision: what each situation leads to, the audit, random histories, kills.
 
 mod audit;
+mod batches;
 mod builders;
 mod due;
 mod histories;
+mod holds;
+mod scale;
+mod takeover;
 mod visits;
