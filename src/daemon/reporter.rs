@@ -159,7 +159,11 @@ impl Writer {
             Written::Pushed { commit, seq, attempts, foreign } => {
                 tracing::info!(%commit, seq, attempts, subject, "status pushed");
                 if let Some(foreign) = foreign {
-                    tracing::warn!(commit = %foreign, "a commit that is not ours is on the status branch; kept as the parent of ours");
+                    tracing::warn!(
+                        commit = %foreign,
+                        "a commit that is not ours is on the status branch; \
+                         kept as the parent of ours"
+                    );
                 }
             }
         }
@@ -172,7 +176,12 @@ impl Writer {
         let since = self.trouble.as_ref().map_or(now, |(_, since)| *since);
         if self.trouble.as_ref().is_none_or(|(known, _)| *known != text) {
             let way_out = error.way_out();
-            tracing::warn!(error = %text, %since, way_out = %way_out, "the status branch is not written; rollouts go on");
+            tracing::warn!(
+                error = %text,
+                %since,
+                way_out = %way_out,
+                "the status branch is not written; rollouts go on"
+            );
         }
         self.trouble = Some((text, since));
     }

@@ -188,7 +188,8 @@ impl Revisions {
             ),
         };
         if self.standing.held.as_ref() != Some(&held) {
-            tracing::warn!(commit = %commit, reason = hold.reason(), why = %held.why, "revision held");
+            let reason = hold.reason();
+            tracing::warn!(commit = %commit, reason, why = %held.why, "revision held");
         }
         self.standing.held = Some(held);
         self.standing.pending.clear();
@@ -247,7 +248,8 @@ impl Revisions {
             self.settled = Some((reading.revision.commit.clone(), self.clock.now()));
             if is_new {
                 let findings = reading.findings.len();
-                tracing::info!(commit = %revision, objects = applied.len(), findings, "revision applied");
+                let objects = applied.len();
+                tracing::info!(commit = %revision, objects, findings, "revision applied");
             }
         }
         Ok(())

@@ -201,7 +201,13 @@ impl Loop {
         for breach in &breaches {
             self.outlets.signs.metrics.count_breach(breach.invariant);
             let invariant = breach.invariant.to_string();
-            tracing::error!(rollout = %breach.rollout, invariant, detail = %breach.detail, "the plan breaks an invariant: the rollout is frozen, this is a defect in NodeWright, please report it");
+            tracing::error!(
+                rollout = %breach.rollout,
+                invariant,
+                detail = %breach.detail,
+                "the plan breaks an invariant: the rollout is frozen, this is a defect in \
+                 NodeWright, please report it"
+            );
         }
         freeze(&mut plan, &breaches);
         let mut rest = Rest { at: plan.wake_at };
@@ -301,17 +307,23 @@ impl Loop {
                 Outcome::OutdatedCrd { what: missing } => {
                     tracing::error!(
                         missing,
-                        "the CRDs in the cluster are older than this program: update them (nodewright crds); nothing is done for a minute"
+                        "the CRDs in the cluster are older than this program: update them \
+                         (nodewright crds); nothing is done for a minute"
                     );
                     self.outdated_crd = Some((missing.clone(), self.clock.now()));
                 }
                 Outcome::Retry(error) | Outcome::Unknown(error) => {
                     failed = true;
-                    tracing::warn!(action = %what, outcome = outcome_word, error = %chain(error), "trying again");
+                    let (outcome, error) = (outcome_word, chain(error));
+                    tracing::warn!(action = %what, outcome, error = %error, "trying again");
                 }
                 Outcome::GaveUp(error) => {
                     failed = true;
-                    tracing::error!(action = %what, error = %chain(error), "refused by the API server: somebody must look at it");
+                    tracing::error!(
+                        action = %what,
+                        error = %chain(error),
+                        "refused by the API server: somebody must look at it"
+                    );
                 }
             }
         }

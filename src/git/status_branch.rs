@@ -190,7 +190,8 @@ impl StatusBranch {
     /// Writes the commit, if the branch does not hold this content already.
     ///
     /// Builds in the background, pushes through `transport`; on a conflict reads the branch and
-    /// builds anew on its tip. Waits between tries on `clock`, 15 s in all at most. `epoch` is the writer's term.
+    /// builds anew on its tip. Waits between tries on `clock`, 15 s in all at most. `epoch` is the
+    /// writer's term.
     ///
     /// # Errors
     ///

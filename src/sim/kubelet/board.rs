@@ -1,7 +1,8 @@
 //! The board: what a kubelet knows of one pod, and how it reads as the pod's status.
 //!
 //! In go the steps of containers, out comes `status` as a kubelet writes it: whole, every time. The
-//! phase is never set, it follows from the containers, but for the few ends that no container tells.
+//! phase is never set, it follows from the containers, but for the few ends that no container
+//! tells.
 
 use std::collections::BTreeMap;
 

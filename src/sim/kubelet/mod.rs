@@ -25,6 +25,15 @@ use crate::clock::Clock;
 pub(super) use self::node::identity;
 pub use self::script::{Pull, Rule, RuleError, Script};
 
+/// A real kubelet's, `nodeLeaseDurationSeconds` divided by four.
+const LEASE_PERIOD: Duration = Duration::from_secs(10);
+
+/// A real kubelet's `nodeStatusReportFrequency`.
+const STATUS_PERIOD: Duration = Duration::from_mins(5);
+
+/// Long enough to be seen, short enough to watch; a real GPU host takes 10 to 20 minutes.
+const REBOOT_TIME: Duration = Duration::from_secs(30);
+
 /// How a kubelet behaves; the same for all its nodes.
 #[derive(Debug, Clone)]
 pub struct KubeletOptions {
@@ -90,9 +99,9 @@ impl Default for KubeletOptions {
     fn default() -> Self {
         Self {
             nodes: None,
-            lease_period: Duration::from_secs(10),
-            status_period: Duration::from_secs(300),
-            reboot_time: Duration::from_secs(30),
+            lease_period: LEASE_PERIOD,
+            status_period: STATUS_PERIOD,
+            reboot_time: REBOOT_TIME,
             script: Script::default(),
         }
     }

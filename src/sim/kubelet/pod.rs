@@ -127,7 +127,7 @@ impl PodTask {
                     let mut power = self.power.clone();
                     tokio::select! {
                         biased;
-                        // Nobody ends a pod on a node that is down: it stays until the node is back.
+                        // Nobody ends a pod on a node that is down: it stays until that is back.
                         _ = power.wait_for(|power| !power.is_on || power.boot != boot) => {
                             self.board.stop(clock.now());
                         }

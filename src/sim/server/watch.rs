@@ -27,6 +27,9 @@ const BOOKMARK_PERIOD: Duration = Duration::from_secs(60);
 /// How long a watch lasts that names no time-out (the real server: 30 to 60 min).
 const TIMEOUT_DEFAULT: Duration = Duration::from_secs(30 * 60);
 
+/// Shortest wait for an event: a time that has just come must not become a busy loop.
+const PAUSE_MIN: Duration = Duration::from_millis(1);
+
 /// What a client asked to watch.
 #[derive(Debug, Clone)]
 pub(super) struct Wish {
@@ -159,7 +162,7 @@ impl Watch {
             tokio::select! {
                 changed = self.news.changed() => changed.ok()?,
                 _ = self.turned.changed() => {}
-                () = clock.sleep(pause.max(Duration::from_millis(1))) => {}
+                () = clock.sleep(pause.max(PAUSE_MIN)) => {}
             }
         }
     }

@@ -9,7 +9,8 @@ async fn a_pushed_commit_reaches_the_nodes_and_comes_back_as_a_status_commit() {
     let fleet = Fleet::new(5).await;
     let web = Workload::new("web", "gpu-001");
     fleet.scene().add_workload(&web).await.expect("a pod that the drain moves");
-    let packages = "    kernel:\n      version: 1.0.0\n      image: registry.example/kernel\n      interrupt:\n        type: reboot\n";
+    let packages = "    kernel:\n      version: 1.0.0\n      image: registry.example/kernel\n      \
+                    interrupt:\n        type: reboot\n";
     fleet.push(&[("gpu.yaml", &manifest("tuning", "count: 2", packages))]);
     let daemon = fleet.daemon(DAEMON);
     let state = until(&daemon, fleet.clock, is_complete).await;

@@ -163,8 +163,8 @@ pub fn is_complete(state: &FleetState) -> bool {
 pub fn manifest(name: &str, budget: &str, packages: &str) -> String {
     format!(
         "apiVersion: nodewright.nvidia.com/v1alpha1\nkind: NodeWright\nmetadata:\n  name: {name}\n\
-         spec:\n  nodeSelectors:\n    matchLabels:\n      nodepool: gpu\n  interruptionBudget:\n    \
-         {budget}\n  podNonInterruptLabels:\n    matchLabels:\n      workload: \
+         spec:\n  nodeSelectors:\n    matchLabels:\n      nodepool: gpu\n  interruptionBudget:\n\
+         \x20   {budget}\n  podNonInterruptLabels:\n    matchLabels:\n      workload: \
          long-running-training\n  packages:\n{packages}"
     )
 }

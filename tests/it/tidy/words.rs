@@ -25,6 +25,11 @@ const OTHERS_WORDS: &[(&str, &str)] = &[
     ("FIELD_MANAGER", "Kubernetes"),
     ("FIELD_MANAGER_SOURCE", "Kubernetes"),
     ("fieldManager", "Kubernetes"),
+    ("FIELD_MANAGER_PERSON", "Kubernetes"),
+    ("with_field_manager", "Kubernetes"),
+    ("WireManager", "an entry of Kubernetes' managedFields"),
+    ("tokio_util", "a crate"),
+    ("http_body_util", "a crate"),
     ("controller_manager", "kube-controller-manager, a program"),
     ("kube_controller_manager", "kube-controller-manager, a program"),
 ];
