@@ -151,8 +151,8 @@ fn fill<'a>(
     let mut orders = (open.order_from..open.order_from.saturating_add(open.size))
         .filter(|order| !used.contains(order));
     let snapshots_there = scope.rollout.packages.values().all(|package| {
-        let name = package.snapshot_name(&scope.rollout.name);
-        package.uninstall.apply || scope.input.observed.snapshots.contains_key(&name)
+        let name = scope.snapshot_name(package);
+        package.uninstall.apply || scope.input.observed.snapshots.contains_key(name)
     });
     if !snapshots_there {
         return Reason::PreparingBatch;

@@ -5,7 +5,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::model::{Entries, Entry, Interrupt, Package, Record, Rollout, Snapshot, Stage, State};
+use super::select::Scope;
+use crate::model::{Entries, Entry, Interrupt, Package, Record, Rollout, Stage, State};
 
 /// What one package still needs on one node.
 #[derive(Debug, Clone, PartialEq)]
@@ -20,15 +21,14 @@ pub(crate) struct Need {
 
 /// Returns what is due, by package name; a package that is absent is as wanted.
 pub(crate) fn needs(
-    rollout: &Rollout,
+    scope: &Scope<'_>,
     entries: &Entries,
     record: Option<&Record>,
-    snapshots: &BTreeMap<String, Snapshot>,
 ) -> BTreeMap<String, Need> {
-    let wanted = rollout.packages.values().filter(|package| !package.uninstall.apply);
+    let wanted = scope.rollout.packages.values().filter(|package| !package.uninstall.apply);
     wanted
         .filter_map(|package| {
-            let need = need(rollout, package, entries, record, snapshots)?;
+            let need = need(scope, package, entries, record)?;
             Some((package.name.clone(), need))
         })
         .collect()
@@ -50,11 +50,10 @@ pub(crate) fn last_stage(package: &Package) -> Stage {
 }
 
 fn need(
-    rollout: &Rollout,
+    scope: &Scope<'_>,
     package: &Package,
     entries: &Entries,
     record: Option<&Record>,
-    snapshots: &BTreeMap<String, Snapshot>,
 ) -> Option<Need> {
     let Some(entry) = entries.get(&package.id()) else {
         let stage = first_stage(package, entries);
@@ -64,7 +63,7 @@ fn need(
         let stage = Stage::Apply;
         return Some(Need { stage, interrupt: package.interrupt.clone(), begun: false });
     }
-    let changed = changed_keys(rollout, package, entry, snapshots);
+    let changed = changed_keys(scope, package, entry);
     let change_interrupt = package.interrupt_for(&changed);
     if is_complete(entry, package) {
         let stage = Stage::Config;
@@ -158,15 +157,14 @@ fn resume_stage(entry: &Entry, interrupt_due: bool) -> Option<Stage> {
 /// A snapshot that somebody deleted cannot be compared: then every key counts as changed, unless
 /// its name, which is a digest of its content, says that it was the wanted one.
 pub(crate) fn changed_keys(
-    rollout: &Rollout,
+    scope: &Scope<'_>,
     package: &Package,
     entry: &Entry,
-    snapshots: &BTreeMap<String, Snapshot>,
 ) -> BTreeSet<String> {
     match &entry.snapshot {
         None => BTreeSet::new(),
-        Some(name) if *name == package.snapshot_name(&rollout.name) => BTreeSet::new(),
-        Some(name) => match snapshots.get(name) {
+        Some(name) if name == scope.snapshot_name(package) => BTreeSet::new(),
+        Some(name) => match scope.input.observed.snapshots.get(name) {
             Some(snapshot) => package.changed_keys(&snapshot.package),
             None => package.config_map.keys().cloned().collect(),
         },

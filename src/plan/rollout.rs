@@ -66,8 +66,8 @@ fn standing<'a>(
 /// Makes the snapshots that picks and visits will name, before anything names them.
 fn create_snapshots(scope: &Scope<'_>, plan: &mut Plan) {
     for package in scope.rollout.packages.values() {
-        let name = package.snapshot_name(&scope.rollout.name);
-        if !package.uninstall.apply && !scope.input.observed.snapshots.contains_key(&name) {
+        let name = scope.snapshot_name(package);
+        if !package.uninstall.apply && !scope.input.observed.snapshots.contains_key(name) {
             plan.actions.push(Action::CreateSnapshot(SnapshotSpec {
                 rollout: scope.rollout.name.clone(),
                 rollout_uid: scope.resource.uid.clone(),

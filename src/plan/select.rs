@@ -7,7 +7,7 @@ use k8s_openapi::api::core::v1::Toleration;
 use super::Done;
 use super::due::{self, Need};
 use crate::model::{
-    Budget, Entries, Executor, Input, Node, NodeRollout, Opening, Outcome, Reason, Record,
+    Budget, Entries, Executor, Input, Node, NodeRollout, Opening, Outcome, Package, Reason, Record,
     Resource, Rollout, Sequencing, State, Taint, Verdict,
 };
 
@@ -20,6 +20,8 @@ pub(crate) struct Scope<'a> {
     pub rollout: &'a Rollout,
     pub resource: &'a Resource,
     pub target: String,
+    /// Names of the wanted snapshots by package: a digest each, so worked out once.
+    snapshot_names: BTreeMap<&'a str, String>,
     /// Selected nodes, oldest first.
     pub nodes: Vec<&'a Node>,
     /// Executors of all rollouts, by node.
@@ -36,7 +38,12 @@ impl<'a> Scope<'a> {
         let selected = input.observed.nodes.values().filter(|node| rollout.selects(&node.labels));
         let mut nodes: Vec<&Node> = selected.collect();
         nodes.sort_by_key(|node| (node.created, node.name.as_str()));
-        Self { input, rollout, resource, target: rollout.target(), nodes, executors }
+        let packages = rollout.packages.values();
+        let snapshot_names = packages
+            .map(|package| (package.name.as_str(), package.snapshot_name(&rollout.name)))
+            .collect();
+        let target = rollout.target();
+        Self { input, rollout, resource, target, snapshot_names, nodes, executors }
     }
 
     pub(crate) fn rollout_state(&self, node: &'a Node) -> Option<&'a NodeRollout> {
@@ -56,8 +63,12 @@ impl<'a> Scope<'a> {
     }
 
     pub(crate) fn needs(&self, node: &'a Node) -> BTreeMap<String, Need> {
-        let snapshots = &self.input.observed.snapshots;
-        due::needs(self.rollout, self.entries(node), self.record(node), snapshots)
+        due::needs(self, self.entries(node), self.record(node))
+    }
+
+    /// Returns the name of the snapshot of a wanted package.
+    pub(crate) fn snapshot_name(&self, package: &Package) -> &str {
+        self.snapshot_names.get(package.name.as_str()).map_or("", String::as_str)
     }
 
     /// Returns whether somebody else cordoned the node: then it stays so when we let it go.

@@ -72,8 +72,7 @@ fn end(draft: &mut Draft, outcome: Outcome) {
 }
 
 fn needs(visit: &Visit<'_>, draft: &Draft) -> BTreeMap<String, Need> {
-    let snapshots = &visit.scope.input.observed.snapshots;
-    due::needs(visit.scope.rollout, &draft.entries, Some(&draft.record), snapshots)
+    due::needs(visit.scope, &draft.entries, Some(&draft.record))
 }
 
 /// Returns whether this visit works on the entry: a version wanted now, or one that had reached
@@ -127,21 +126,16 @@ fn follow_target(visit: &Visit<'_>, draft: &mut Draft) {
         let running = visit.newest(Group::Install, &package.name).is_some_and(|executor| {
             matches!(executor.phase, ExecutorPhase::Pending | ExecutorPhase::Running)
         });
-        let wanted = package.snapshot_name(&visit.scope.rollout.name);
-        let known = visit.scope.input.observed.snapshots.contains_key(&wanted);
+        let wanted = visit.scope.snapshot_name(package);
+        let known = visit.scope.input.observed.snapshots.contains_key(wanted);
         let Some(entry) = draft.entries.get_mut(&package.id()) else { continue };
         let begun = draft.record.phase == Phase::Picked
             && !due::is_complete(entry, package)
             && entry.stage != Stage::PostInterrupt;
-        if running || !begun || !known || entry.snapshot.as_ref() == Some(&wanted) {
+        if running || !begun || !known || entry.snapshot.as_deref() == Some(wanted) {
             continue;
         }
-        let changed = due::changed_keys(
-            visit.scope.rollout,
-            package,
-            entry,
-            &visit.scope.input.observed.snapshots,
-        );
+        let changed = due::changed_keys(visit.scope, package, entry);
         let owed = draft.record.interrupts_due.get(&package.name);
         let merged = Interrupt::merge(owed.into_iter().chain(&package.interrupt_for(&changed)));
         if let Some(merged) = merged {
@@ -153,7 +147,7 @@ fn follow_target(visit: &Visit<'_>, draft: &mut Draft) {
             entry.state = State::InProgress;
             entry.since = Some(visit.now());
         }
-        entry.snapshot = Some(wanted);
+        entry.snapshot = Some(wanted.to_owned());
         entry.restarts = None;
         entry.image.clone_from(&package.image);
         entry.container_sha.clone_from(&package.container_sha);
@@ -173,8 +167,8 @@ pub(crate) fn begin_ready(
     let ready: Vec<&Package> = due::ready(scope.rollout, needs, &draft.entries);
     for package in ready {
         let Some(need) = needs.get(&package.name) else { continue };
-        let snapshot = package.snapshot_name(&scope.rollout.name);
-        let known = scope.input.observed.snapshots.contains_key(&snapshot);
+        let snapshot = scope.snapshot_name(package);
+        let known = scope.input.observed.snapshots.contains_key(snapshot);
         let entry = draft.entries.get(&package.id());
         let under_way = entry.is_some_and(|entry| {
             is_touched(&draft.record, entry) && due::is_under_way(&draft.record, entry)
@@ -194,7 +188,7 @@ pub(crate) fn begin_ready(
         if !known || later || busy || (need.begun && under_way) {
             continue;
         }
-        begin(draft, package, need, snapshot, scope.input.now);
+        begin(draft, package, need, snapshot.to_owned(), scope.input.now);
         if need.interrupt.is_some() {
             hold(scope, node, &mut draft.record);
         }

@@ -233,8 +233,8 @@ fn package_of(visit: &Visit<'_>, entry: &Entry) -> Option<Package> {
 /// not, and what it held is not known.
 fn without_snapshot(visit: &Visit<'_>, entry: &Entry) -> Verdict {
     let rollout = visit.scope.rollout;
-    let wanted = rollout.package(&entry.id()).map(|package| package.snapshot_name(&rollout.name));
-    if entry.snapshot.is_some() && entry.snapshot == wanted {
+    let wanted = rollout.package(&entry.id()).map(|package| visit.scope.snapshot_name(package));
+    if entry.snapshot.is_some() && entry.snapshot.as_deref() == wanted {
         return Verdict::wait(Reason::PreparingBatch);
     }
     let why = match &entry.snapshot {
