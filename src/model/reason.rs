@@ -31,7 +31,7 @@ pub enum Reason {
     /// Pods are being moved off, or end.
     Draining { pods: u32, first: PodRef, since: Timestamp },
     /// The drain took longer than `drainConfig.timeout`.
-    DrainTimedOut { pods: u32, first: PodRef, since: Timestamp },
+    DrainTimedOut { why: String },
     /// A pod cannot be moved as `drainConfig` has it.
     DrainRefused { pod: PodRef, why: String },
     /// A protected pod runs.
@@ -219,11 +219,7 @@ impl fmt::Display for Reason {
             Self::Draining { pods, first, since } => {
                 write!(f, "draining since {since:.0}: {}", others(*pods, first))
             }
-            Self::DrainTimedOut { pods, first, since } => write!(
-                f,
-                "the drain begun at {since:.0} exceeded drainConfig.timeout: {} still there",
-                others(*pods, first)
-            ),
+            Self::DrainTimedOut { why } => f.write_str(why),
             Self::DrainRefused { pod, why } => write!(f, "pod {pod} may not be moved: {why}"),
             Self::ProtectedPod { pods, first, owner, since } => {
                 write!(

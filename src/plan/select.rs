@@ -197,7 +197,7 @@ fn failed_here<'a>(scope: &Scope<'a>, node: &'a Node) -> Option<Verdict> {
             why,
         },
         (None, Some(interrupt)) => Reason::InterruptFailed { kind: interrupt.kind, why },
-        (None, None) => Reason::MalformedState { why },
+        (None, None) => Reason::DrainTimedOut { why },
     }))
 }
 

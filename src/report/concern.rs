@@ -109,7 +109,6 @@ pub fn since(reason: &Reason) -> Option<Timestamp> {
         Reason::Running { since, .. }
         | Reason::NotStarted { since, .. }
         | Reason::Draining { since, .. }
-        | Reason::DrainTimedOut { since, .. }
         | Reason::ProtectedPod { since, .. }
         | Reason::Interrupting { since, .. }
         | Reason::Rebooting { since } => Some(*since),
@@ -138,6 +137,7 @@ pub fn since(reason: &Reason) -> Option<Timestamp> {
         | Reason::ApplyingRevision { .. }
         | Reason::SourceHeld { .. }
         | Reason::InvalidResource { .. }
+        | Reason::DrainTimedOut { .. }
         | Reason::PolicyMissing { .. }
         | Reason::PolicyUnsupported { .. }
         | Reason::UninstallUnsupported { .. }

@@ -325,3 +325,19 @@ fn a_node_that_leaves_the_selection_is_let_go() {
     let node = &world.input.observed.nodes["node-00"];
     assert!(!node.unschedulable && node.cordons.is_empty());
 }
+
+#[test]
+fn a_drain_that_takes_too_long_ends_the_visit_and_says_so() {
+    let reboot = package("kernel", "1.0.0").interrupting(InterruptKind::Reboot);
+    let mut wanted = rollout(1, vec![reboot]);
+    wanted.drain.timeout = Some(std::time::Duration::from_secs(60));
+    let mut world = world(1, wanted);
+    world.add_pod(pod("node-00", "web", &[]));
+    world.guarded.insert("uid-web".to_owned());
+    world.settle();
+    world.pass(61);
+    world.settle();
+    let verdict = world.verdict("node-00");
+    assert!(verdict.starts_with("Blocked: drain not finished in drainConfig.timeout"), "{verdict}");
+    assert!(world.input.observed.nodes["node-00"].unschedulable, "half drained, it stays cordoned");
+}

@@ -24,7 +24,7 @@ pub fn every_reason() -> Vec<Reason> {
         Reason::Recording { group: Group::Install },
         Reason::Releasing,
         Reason::Draining { pods: 2, first: first.clone(), since },
-        Reason::DrainTimedOut { pods: 1, first: first.clone(), since },
+        Reason::DrainTimedOut { why: why.clone() },
         Reason::DrainRefused { pod: first.clone(), why: "it has an emptyDir".to_owned() },
         Reason::ProtectedPod { pods: 1, first: first.clone(), owner: None, since },
         Reason::DisruptionBudget { pods: 1, pod: first, why: "ml/llama".to_owned() },
