@@ -6,6 +6,7 @@
 use std::error::Error;
 use std::fmt;
 
+use super::demo::DemoError;
 use super::kubernetes::ConnectError;
 use super::logging::LoggingError;
 use super::out::{OutError, stderr};
@@ -34,6 +35,10 @@ pub enum ErrorKind {
     Refused,
     /// Git or the cluster cannot be reached, or did not let us in.
     Unreachable,
+    /// The demo saw something else than it promised.
+    NotAsPromised,
+    /// A person asked it to stop before it was done.
+    Stopped,
 }
 
 impl ErrorKind {
@@ -44,6 +49,8 @@ impl ErrorKind {
             Self::InvalidConfiguration => 3,
             Self::Refused => 4,
             Self::Unreachable => 6,
+            Self::NotAsPromised => 1,
+            Self::Stopped => super::shutdown::STOPPED_EXIT_CODE,
         }
     }
 }
@@ -239,6 +246,36 @@ impl From<ClusterError> for CliError {
             | ClusterError::Unreadable { .. }
             | ClusterError::TooLarge { .. }
             | ClusterError::Unbuildable { .. } => {
+                (ErrorKind::Internal, "this is a defect; please report it with these lines")
+            }
+        };
+        Self::new(kind, error).hint(hint)
+    }
+}
+
+impl From<DemoError> for CliError {
+    fn from(error: DemoError) -> Self {
+        let (kind, hint) = match error {
+            DemoError::Address(error) => return error.into(),
+            DemoError::Out(error) => return error.into(),
+            DemoError::Stopped => return Self::new(ErrorKind::Stopped, error),
+            DemoError::NotAsPromised { .. } => {
+                (ErrorKind::NotAsPromised, "this is a defect; please report it with both logs")
+            }
+            DemoError::FolderNotEmpty { .. } => {
+                (ErrorKind::Usage, "name a folder that is empty or does not exist with --keep")
+            }
+            DemoError::Folder { .. } => {
+                (ErrorKind::Usage, "name a folder that can be written with --keep")
+            }
+            DemoError::FolderName { .. } => (ErrorKind::Usage, "name another one with --keep"),
+            DemoError::Executable(_) => (ErrorKind::Internal, "start nodewright by its full path"),
+            DemoError::Git(_) => (ErrorKind::Internal, "check that the disk is not full"),
+            DemoError::Example { .. }
+            | DemoError::Scene(_)
+            | DemoError::Cluster { .. }
+            | DemoError::DaemonEnded { .. }
+            | DemoError::Task { .. } => {
                 (ErrorKind::Internal, "this is a defect; please report it with these lines")
             }
         };

@@ -1,4 +1,4 @@
-//! Log lines on standard error, as text or JSON.
+//! Log lines on standard error or in a file, as text or JSON.
 //!
 //! In: the format, the filter of `NODEWRIGHT_LOG`, the clock. Out: what the rooms log through
 //! `tracing`. Times are those of our clock, so that a log agrees with annotations and status.
@@ -59,9 +59,7 @@ pub(super) fn start(
     environment: &Environment,
     clock: Clock,
 ) -> Result<(), LoggingError> {
-    let text = environment.get(FILTER).map_or(FILTER_DEFAULT.into(), |text| text.to_string_lossy());
-    let filter = EnvFilter::try_new(&text)
-        .map_err(|source| LoggingError::Filter { text: text.into_owned(), source })?;
+    let filter = filter(environment)?;
     let lines = tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_writer(std::io::stderr)
@@ -76,4 +74,29 @@ pub(super) fn start(
         tracing::debug!(%error, "log was started before");
     }
     Ok(())
+}
+
+/// Starts logging into a file, as text, for a verb whose answer is for people and long.
+pub(super) fn start_in_file(
+    file: std::fs::File,
+    environment: &Environment,
+    clock: Clock,
+) -> Result<(), LoggingError> {
+    let lines = tracing_subscriber::fmt()
+        .with_env_filter(filter(environment)?)
+        .with_writer(std::sync::Arc::new(file))
+        .with_ansi(false)
+        .with_timer(Time(clock));
+    if let Err(error) = lines.try_init() {
+        // Only where somebody else in this process logs already: their choice holds.
+        tracing::debug!(%error, "log was started before");
+    }
+    Ok(())
+}
+
+/// Returns which lines are logged.
+fn filter(environment: &Environment) -> Result<EnvFilter, LoggingError> {
+    let text = environment.get(FILTER).map_or(FILTER_DEFAULT.into(), |text| text.to_string_lossy());
+    EnvFilter::try_new(&text)
+        .map_err(|source| LoggingError::Filter { text: text.into_owned(), source })
 }

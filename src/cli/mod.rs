@@ -7,6 +7,7 @@
 mod accept;
 mod agent;
 mod crds;
+mod demo;
 mod environment;
 mod error;
 mod git_transport;
@@ -28,6 +29,7 @@ use clap::{CommandFactory as _, FromArgMatches as _};
 
 use environment::Injected;
 
+pub use demo::example_files;
 pub use environment::Environment;
 pub use error::{CliError, ErrorKind};
 pub use kubernetes::{ClusterArgs, ConnectError};
@@ -50,6 +52,7 @@ struct Cli {
 /// What can be asked of this program, in the order in which a person meets it.
 #[derive(Debug, clap::Subcommand)]
 enum Verb {
+    Demo(demo::DemoArgs),
     Validate(validate::ValidateArgs),
     Run(Box<RunArgs>),
     Accept(accept::AcceptArgs),
@@ -71,12 +74,13 @@ enum Verb {
 const AFTER_HELP: &str = "\
 Exit codes:
   0  done
+  1  a step of the demo did not come out
   2  the command or a setting makes no sense, or this program or machine is at fault
   3  invalid configuration, or files that are not current
   4  refused by a guard, nothing was changed
   6  Git or the cluster cannot be reached, or did not let us in
 
-Start with: nodewright validate FOLDER";
+Start with: nodewright demo, or nodewright validate FOLDER";
 
 /// How a verb that worked ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -103,6 +107,7 @@ pub fn main() -> ExitCode {
         Err(rejected) => return rejected.print(),
     };
     let result = match verb {
+        Verb::Demo(args) => demo::main(&args, &environment),
         Verb::Validate(args) => validate::main(&args, &environment),
         Verb::Run(args) => run::main(*args, &environment),
         Verb::Accept(args) => accept::main(&args, &environment),
@@ -129,7 +134,8 @@ pub fn run_args(typed: &[&str], environment: &Environment) -> Result<RunArgs, Re
     let line: Vec<OsString> = ["nodewright", "run"].iter().chain(typed).map(Into::into).collect();
     match parse(&line, environment)?.verb {
         Verb::Run(args) => Ok(*args),
-        other @ (Verb::Validate(_)
+        other @ (Verb::Demo(_)
+        | Verb::Validate(_)
         | Verb::Accept(_)
         | Verb::Crds(_)
         | Verb::Sim(_)

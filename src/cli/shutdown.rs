@@ -24,10 +24,10 @@ pub(super) fn requested() -> std::io::Result<impl Future<Output = ()>> {
                 _ = interrupt.recv() => {}
             }
             tracing::warn!("stop requested again, ending at once");
-            std::process::exit(SECOND_SIGNAL_EXIT_CODE);
+            std::process::exit(i32::from(STOPPED_EXIT_CODE));
         }));
     })
 }
 
 /// What a shell reports for a process that SIGINT ended.
-const SECOND_SIGNAL_EXIT_CODE: i32 = 130;
+pub(super) const STOPPED_EXIT_CODE: u8 = 130;

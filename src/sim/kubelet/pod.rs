@@ -221,10 +221,7 @@ impl PodTask {
                 self.finish(Row::Main, index, outcome, attempt);
             }
         } else {
-            let Some(life) = self.seconds_of(keys::FINISHES_AFTER_SECONDS) else {
-                return std::future::pending().await;
-            };
-            self.edge.clock.sleep(life).await;
+            let life = self.live_out().await;
             for index in 0..main.len() {
                 let outcome = Outcome { run_time: life, exit_code: 0, message: String::new() };
                 self.finish(Row::Main, index, outcome, 1);
@@ -232,6 +229,28 @@ impl PodTask {
         }
         // The last word: nothing follows, whether the pod is still there or not.
         let _ = self.report().await;
+    }
+
+    /// Waits until a workload ends by itself; for ever while no annotation says when that is. The
+    /// annotation may come later: it is how a test or a person lets a running pod finish.
+    async fn live_out(&self) -> Duration {
+        let (clock, mut latest) = (self.edge.clock, self.latest.clone());
+        let began = clock.now();
+        loop {
+            let life = seconds_of(&latest.borrow_and_update(), keys::FINISHES_AFTER_SECONDS);
+            let lived = passed(began, clock.now());
+            let left = match life {
+                Some(life) if life <= lived => return lived,
+                Some(life) => life.saturating_sub(lived),
+                None => Duration::MAX,
+            };
+            tokio::select! {
+                () = clock.sleep(left) => {}
+                changed = latest.changed() => if changed.is_err() {
+                    return std::future::pending().await;
+                },
+            }
+        }
     }
 
     /// Pulls a container's image, for as long as it takes.
@@ -286,7 +305,7 @@ impl PodTask {
             let grace = self.latest.borrow_and_update().metadata.deletion_grace_period_seconds;
             let grace = grace.and_then(|grace| u64::try_from(grace).ok());
             let grace = Duration::from_secs(grace.unwrap_or(GRACE_PERIOD_DEFAULT_SECONDS));
-            let own = self.seconds_of(keys::TERMINATES_AFTER_SECONDS).unwrap_or(grace);
+            let own = seconds_of(&self.pod, keys::TERMINATES_AFTER_SECONDS).unwrap_or(grace);
             let left = grace.min(own).saturating_sub(passed(asked, clock.now()));
             if left.is_zero() {
                 self.board.stop(clock.now());
@@ -365,17 +384,17 @@ impl PodTask {
         limit.map_or(Duration::MAX, |limit| limit.saturating_sub(active))
     }
 
-    fn seconds_of(&self, key: &str) -> Option<Duration> {
-        let text = self.pod.annotations().get(key)?;
-        text.parse().ok().map(Duration::from_secs)
-    }
-
     fn slot(&mut self, row: Row, index: usize) -> &mut Slot {
         match row {
             Row::Init => &mut self.board.init[index],
             Row::Main => &mut self.board.main[index],
         }
     }
+}
+
+fn seconds_of(pod: &Pod, key: &str) -> Option<Duration> {
+    let text = pod.annotations().get(key)?;
+    text.parse().ok().map(Duration::from_secs)
 }
 
 fn containers(pod: &Pod, row: Row) -> Vec<Container> {
