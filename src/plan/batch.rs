@@ -145,7 +145,7 @@ fn fill<'a>(
     plan: &mut Plan,
 ) -> Reason {
     let ceiling = scope.ceiling();
-    let disturbed = disturbed(scope);
+    let mut disturbed = disturbed(scope);
     let mut room = ceiling.saturating_sub(count(disturbed.len()));
     let used: Vec<u32> = members.iter().map(|(_, record)| record.order).collect();
     let mut orders = (open.order_from..open.order_from.saturating_add(open.size))
@@ -169,6 +169,7 @@ fn fill<'a>(
         let Some(order) = orders.next() else { break };
         if !free_ride {
             room -= 1;
+            disturbed.push(node.name.clone());
         }
         plan.actions.extend(pick(scope, node, open, order));
         let picking = Verdict::act(Reason::Picking { batch: open.number });

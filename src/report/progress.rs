@@ -11,16 +11,26 @@ use super::wording::{counted, node_names, short_revision};
 /// Kinds of waiting named in a pool's line; the rest is counted.
 const WAITS_SHOWN_MAX: usize = 2;
 
+/// The reason's word of a node whose batch has not come.
+const QUEUE: &str = "WaitingForBatch";
+
 /// Returns what changed since `previous`, source first, then pools by name, then needs.
 pub fn lines(previous: Option<&FleetState>, now: &FleetState) -> Vec<String> {
     let mut lines = source_lines(previous, now);
     let width = now.rollouts.keys().map(|name| name.chars().count()).max().unwrap_or(0);
     for (name, rollout) in &now.rollouts {
-        let line = pool_line(name, width, rollout, now);
-        let before = previous
-            .and_then(|state| Some(pool_line(name, width, state.rollouts.get(name)?, state)));
-        if before.as_ref() != Some(&line) {
-            lines.push(line);
+        let (packages, facts) = (packages(rollout), facts(name, rollout, now));
+        let before = previous.and_then(|state| {
+            let rollout = state.rollouts.get(name)?;
+            Some((self::packages(rollout), self::facts(name, rollout, state)))
+        });
+        match before {
+            Some(before) if before == (packages.clone(), facts.clone()) => {}
+            // What a pool gets is said once, not again with every node.
+            Some((known, _)) if known == packages => {
+                lines.push(format!("{name:<width$}  {facts}"));
+            }
+            Some(_) | None => lines.push(format!("{name:<width$}  {packages}  {facts}")),
         }
     }
     for name in previous.into_iter().flat_map(|state| state.rollouts.keys()) {
@@ -39,8 +49,8 @@ fn source_lines(previous: Option<&FleetState>, now: &FleetState) -> Vec<String> 
     applied.map(|revision| format!("applied {}", short_revision(revision))).into_iter().collect()
 }
 
-/// Returns one pool in one line, a function of the state alone.
-fn pool_line(name: &str, width: usize, rollout: &RolloutState, state: &FleetState) -> String {
+/// Returns where one pool is, a function of the state alone.
+fn facts(name: &str, rollout: &RolloutState, state: &FleetState) -> String {
     let mut facts = vec![format!("{}/{} done", rollout.nodes_complete, rollout.nodes_total)];
     match (rollout.nodes_down, rollout.nodes_in_progress) {
         (0, 0) => {}
@@ -55,8 +65,7 @@ fn pool_line(name: &str, width: usize, rollout: &RolloutState, state: &FleetStat
     }
     facts.extend(wait_facts("waits", name, &state.waits));
     facts.extend(wait_facts("on purpose", name, &state.on_purpose));
-    let (packages, where_now) = (packages(rollout), where_now(rollout));
-    format!("{name:<width$}  {packages}  {where_now}  {}", facts.join(" · "))
+    format!("{}  {}", where_now(rollout), facts.join(" · "))
 }
 
 /// Returns whether no package of the rollout disturbs workloads.
@@ -84,8 +93,10 @@ fn where_now(rollout: &RolloutState) -> String {
 }
 
 fn wait_facts(word: &str, rollout: &str, groups: &[WaitGroup]) -> Option<String> {
-    let mut own: Vec<&WaitGroup> = groups.iter().filter(|group| group.rollout == rollout).collect();
-    // What has waited for longest is what people look for; the mere queue comes last.
+    // The mere queue says nothing that the batch and the count of nodes done do not say.
+    let is_told = |group: &&WaitGroup| group.rollout == rollout && group.word != QUEUE;
+    let mut own: Vec<&WaitGroup> = groups.iter().filter(is_told).collect();
+    // What has waited for longest is what people look for.
     own.sort_by_key(|group| (group.since.is_none(), group.since, group.word.clone()));
     let shown: Vec<String> = own.iter().take(WAITS_SHOWN_MAX).map(|group| wait(group)).collect();
     let more = match own.len().saturating_sub(WAITS_SHOWN_MAX) {

@@ -6,8 +6,10 @@
 
 pub mod keys;
 pub mod kubelet;
+mod ledger;
 pub mod scene;
 pub mod server;
 
 pub use kubelet::{Kubelet, KubeletOptions, Pull, Rule, Run, Script};
+pub use ledger::{Ledger, Promise};
 pub use server::{Cluster, Fault, Faults, Matching, Request, Verb};

@@ -7,6 +7,7 @@ mod cluster_edge;
 mod control_plane;
 mod daemon;
 mod daemon_http;
+mod demo;
 mod fleet;
 mod git;
 mod manifest;

@@ -9,7 +9,6 @@ mod ending;
 mod error;
 mod examples;
 mod folder;
-mod ledger;
 mod screen;
 mod state;
 mod story;
@@ -24,7 +23,6 @@ pub use self::error::DemoError;
 
 use self::commits::{ADA, FIRST_MESSAGE, Pools};
 use self::folder::Folder;
-use self::ledger::Ledger;
 use self::screen::Screen;
 use self::story::{BRANCH, CLUSTER, Story};
 use self::watch::Watch;
@@ -38,9 +36,13 @@ use crate::cluster::resources::Adoption;
 use crate::daemon::{Daemon, Settings, SourceSettings, StatusSettings};
 use crate::git::{Address, LocalRepository, Remote, STATUS_BRANCH_PREFIX, Source, Transport};
 use crate::model::Floor;
+use crate::sim::Ledger;
 
 /// Nodes of the training pool that the training job runs on: one of four, at least one.
 const JOB_SHARE: usize = 4;
+
+/// User agent of the daemon's requests.
+const DAEMON: &str = "nodewright";
 
 /// The image of the agent; nothing ever pulls it, the kubelets are played.
 const AGENT_IMAGE: &str = "ghcr.io/nvidia/nodewright/agent:demo";
@@ -134,7 +136,7 @@ async fn play(
         &commit.as_str()[..7],
     ))?;
     let settings = settings(folder)?;
-    let mut daemon = Daemon::start(settings, world.cluster.client(ledger::DAEMON), clock);
+    let mut daemon = Daemon::start(settings, world.cluster.client(DAEMON), clock);
     let watch = Watch::new(daemon.fleet(), clock);
     let story = Story {
         world: &world,

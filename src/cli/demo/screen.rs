@@ -42,9 +42,12 @@ impl Screen {
 
     /// Shows that something happened now.
     pub fn progress(&mut self, text: &str) -> Result<(), OutError> {
-        let time = format!("  {}  ", self.clock.now().strftime("%H:%M:%S"));
+        let now = self.clock.now();
+        let time = format!("  {}  ", now.strftime("%H:%M:%S"));
         let below = " ".repeat(time.chars().count() + 2);
-        for line in wrapped(text, &time, &below) {
+        // Times of today need no date.
+        let text = text.replace(&now.strftime("%Y-%m-%dT").to_string(), "");
+        for line in wrapped(&text, &time, &below) {
             self.out.line(line)?;
         }
         Ok(())

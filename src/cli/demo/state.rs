@@ -9,10 +9,10 @@ use kube::api::Api;
 use serde_json::Value;
 
 use super::error::DemoError;
-use super::ledger::Promise;
 use super::world::World;
 use crate::api::{NodeWright, keys};
 use crate::git::{Told, parse_marks};
+use crate::sim::Promise;
 
 /// A package that each node of a pool should have.
 #[derive(Debug, Clone, Copy)]

@@ -12,7 +12,6 @@ use super::commits::{
     KERNEL_BEFORE, LIN, Pools,
 };
 use super::error::DemoError;
-use super::ledger::{Ledger, Promise};
 use super::screen::Screen;
 use super::state::{self, Spec, Wanted};
 use super::watch::Watch;
@@ -21,6 +20,7 @@ use super::world::{GENERAL, H200_TRAIN, World};
 use crate::git::{CommitId, LocalRepository, Person};
 use crate::model::{Severity, StatusWord};
 use crate::report::FleetState;
+use crate::sim::{Ledger, Promise};
 
 /// The branch that the daemon follows.
 pub(super) const BRANCH: &str = "main";
@@ -92,7 +92,7 @@ impl Story<'_> {
         let client = self.world.cluster.client(TRAINING_AGENT);
         let training = Training::start(client, self.job_nodes.clone()).await?;
         self.until_phase(TITLE, &training, "Running").await?;
-        let from = Ledger::of(&self.world.cluster).len();
+        let from = Ledger::of(&self.world.cluster).count();
         self.pools.upgrade()?;
         let commit = self.commit(LIN, commits::UPGRADE_MESSAGE)?;
         self.until_applied(TITLE, &commit).await?;
@@ -122,7 +122,7 @@ impl Story<'_> {
              it is; the other pool takes its part, without a restart and so without a drain.",
         )?;
         let before = Spec::read(self.world, GENERAL).await?;
-        let from = Ledger::of(&self.world.cluster).len();
+        let from = Ledger::of(&self.world.cluster).count();
         self.pools.break_general()?;
         let commit = self.commit(GRACE, commits::BROKEN_MESSAGE)?;
         let state = self.until_applied(TITLE, &commit).await?;
@@ -138,7 +138,7 @@ impl Story<'_> {
 
         self.screen
             .say("Ada writes the version in full: 1.2.0. Now the general pool goes on too.")?;
-        let from = ledger.len();
+        let from = ledger.count();
         self.pools.fix_general()?;
         let commit = self.commit(ADA, commits::FIXED_MESSAGE)?;
         self.until_applied(TITLE, &commit).await?;
@@ -162,7 +162,7 @@ impl Story<'_> {
                  others changed in between stays."
             ),
         )?;
-        let from = Ledger::of(&self.world.cluster).len();
+        let from = Ledger::of(&self.world.cluster).count();
         let time = self.world.clock.now();
         let commit = self.repository.revert(BRANCH, (LIN, time), upgrade)?;
         self.announce(LIN, &commit)?;

@@ -8,6 +8,7 @@ mod guard;
 mod hostile;
 mod https;
 mod known_hosts;
+mod local;
 mod message;
 mod pacer;
 mod ssh;

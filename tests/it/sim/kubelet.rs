@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{ContainerStateTerminated, Pod};
-use kube::api::{Api, DeleteParams, PostParams};
+use kube::api::{Api, DeleteParams, Patch, PatchParams, PostParams};
 use nodewright::sim::scene::{Scene, Workload};
 use nodewright::sim::{Cluster, Kubelet, KubeletOptions, Pull, Rule, Script};
 use serde_json::{Value, json};
@@ -173,6 +173,18 @@ async fn a_workload_can_end_by_itself() {
     assert_eq!(kubelet.runs().len(), 1);
     api.delete("training", &DeleteParams::default()).await.expect("accepted");
     assert_eq!(refused(api.get("training").await).code, 404, "an ended pod goes at once");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_running_workload_ends_when_it_is_told_to() {
+    let (cluster, _kubelet, api) = with_node(Script::default()).await;
+    let scene = Scene::new(cluster.client("scene"), cluster.clock(), 1);
+    scene.add_workload(&Workload::new("training", "n1")).await.expect("added");
+    until(&api, "training", |pod| phase(pod) == "Running").await;
+    let ends =
+        json!({"metadata": {"annotations": {"sim.nodewright.dev/finishes-after-seconds": "0"}}});
+    api.patch("training", &PatchParams::default(), &Patch::Merge(&ends)).await.expect("patched");
+    until(&api, "training", |pod| phase(pod) == "Succeeded").await;
 }
 
 #[tokio::test(start_paused = true)]

@@ -7,6 +7,7 @@ mod deletion;
 mod eviction;
 mod faults;
 mod kubelet;
+mod ledger;
 mod node;
 mod objects;
 mod patches;

@@ -8,17 +8,15 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
+use super::{Cluster, Request, Verb};
 use crate::api::keys;
-use crate::sim::{Cluster, Request, Verb};
-
-/// User agent of the daemon.
-pub(super) const DAEMON: &str = "nodewright";
 
 /// A promise that was kept, in words with numbers; or the sentence that says how it was broken.
-pub(super) type Promise = Result<String, String>;
+pub type Promise = Result<String, String>;
 
-/// The requests so far.
-pub(super) struct Ledger {
+/// The requests so far; the demo and tests ask it what really happened.
+#[derive(Debug)]
+pub struct Ledger {
     requests: Vec<Request>,
     /// The node of each pod that was ever made, by namespace and name.
     nodes_of_pods: BTreeMap<(String, String), String>,
@@ -36,8 +34,13 @@ enum Said {
 }
 
 impl Ledger {
+    /// Returns the ledger of everything that a cluster has been asked so far.
     pub fn of(cluster: &Cluster) -> Self {
-        let requests = cluster.requests();
+        Self::new(cluster.requests())
+    }
+
+    /// Returns the ledger of these requests, which are all since the beginning.
+    pub fn new(requests: Vec<Request>) -> Self {
         let mut nodes_of_pods = BTreeMap::new();
         for request in requests.iter().filter(|request| request.verb == Verb::Create) {
             if request.resource == "pods" && request.subresource.is_empty() {
@@ -50,7 +53,7 @@ impl Ledger {
     }
 
     /// Returns how many requests there are: where the next chapter begins.
-    pub fn len(&self) -> usize {
+    pub fn count(&self) -> usize {
         self.requests.len()
     }
 
@@ -62,6 +65,9 @@ impl Ledger {
 
     /// Every eviction since `from` was asked for on a node that the daemon had cordoned before.
     /// There must be one, or nothing would be shown.
+    ///
+    /// # Errors
+    /// The sentence that says which request broke the promise.
     pub fn evictions_follow_cordons(&self, from: usize) -> Promise {
         let mut cordoned = BTreeSet::new();
         let mut evictions = 0;
@@ -90,6 +96,9 @@ impl Ledger {
 
     /// Since `from`, never more nodes of a rollout than `ceiling` were away at once, cordoned or
     /// in a visit. There must have been one.
+    ///
+    /// # Errors
+    /// The sentence that says which request broke the promise.
     pub fn within_budget(
         &self,
         from: usize,
@@ -132,6 +141,9 @@ impl Ledger {
     }
 
     /// Nobody asked to evict or delete one of these pods.
+    ///
+    /// # Errors
+    /// The sentence that says which request broke the promise.
     pub fn untouched(&self, namespace: &str, pods: &[String]) -> Promise {
         let touches = |request: &&Request| {
             let removes = is_eviction(request)
@@ -147,6 +159,9 @@ impl Ledger {
     }
 
     /// Since `from`, no node was cordoned and no pod evicted.
+    ///
+    /// # Errors
+    /// The sentence that says which request broke the promise.
     pub fn undisturbed(&self, from: usize) -> Promise {
         let disturbs = |request: &&Request| {
             request.sequence > from
@@ -160,6 +175,9 @@ impl Ledger {
 
     /// On each of these nodes an interrupt was started since `from`, and none of them before the
     /// request with the number `after`.
+    ///
+    /// # Errors
+    /// The sentence that says which request broke the promise.
     pub fn interrupts_came_after(&self, from: usize, after: usize, nodes: &[String]) -> Promise {
         let starts = |request: &&Request, node: &str| {
             let label = &request.body["metadata"]["labels"][keys::INTERRUPT];
@@ -177,13 +195,13 @@ impl Ledger {
                 Some(_) => {}
             }
         }
-        Ok(format!("{} was restarted only after its training pod had ended", nodes.join(", ")))
+        Ok(format!("{}: restarted only after the training pods had ended", nodes.join(", ")))
     }
 
     /// Returns the number of the last request by `agent`, 0 if there is none.
     pub fn last_of(&self, agent: &str) -> usize {
-        let own = self.requests.iter().filter(|request| request.user_agent == agent);
-        own.last().map_or(0, |request| request.sequence)
+        let own = self.requests.iter().rev().find(|request| request.user_agent == agent);
+        own.map_or(0, |request| request.sequence)
     }
 
     fn node_of(&self, request: &Request) -> Result<&String, String> {
