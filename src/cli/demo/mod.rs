@@ -191,6 +191,7 @@ fn settings(folder: &Folder) -> Result<Settings, DemoError> {
         own_node: None,
         floor: Floor::default(),
         adoption: Adoption::Refused,
+        listen: None,
     })
 }
 
