@@ -17,6 +17,12 @@ use crate::report::{FleetState, progress};
 /// Longest time, on the simulated clock, that a step may take; each takes a few minutes.
 const PATIENCE: Duration = Duration::from_mins(30);
 
+/// How often something is asked that nobody announces; well below what a person notices.
+const ASKED_EVERY: Duration = Duration::from_secs(1);
+
+/// Shortest time between two looks: what came and went meanwhile is not worth a line.
+const SHOWN_EVERY: Duration = Duration::from_secs(1);
+
 type State = Option<Arc<FleetState>>;
 
 /// What the daemon says of the fleet, and what of it was shown.
@@ -50,7 +56,7 @@ impl Watch {
             let left = self.left(began);
             let changed = self.clock.real_duration(left);
             match tokio::time::timeout(changed, self.fleet.changed()).await {
-                Ok(Ok(())) => {}
+                Ok(Ok(())) => self.clock.sleep(SHOWN_EVERY).await,
                 // The daemon is gone; whoever runs the story hears why.
                 Ok(Err(_)) => return std::future::pending().await,
                 Err(_) => return Err(self.late(chapter, what)),
@@ -58,7 +64,7 @@ impl Watch {
         }
     }
 
-    /// Asks again every second until `ask` has an answer; shows progress meanwhile.
+    /// Asks again and again until `ask` has an answer; shows progress meanwhile.
     pub async fn asking<T>(
         &mut self,
         screen: &mut Screen,
@@ -74,7 +80,7 @@ impl Watch {
             if let Some(answer) = ask().await? {
                 return Ok(answer);
             }
-            self.clock.sleep(Duration::from_secs(1)).await;
+            self.clock.sleep(ASKED_EVERY).await;
         }
         Err(self.late(chapter, what))
     }
