@@ -259,9 +259,11 @@ impl From<DemoError> for CliError {
             DemoError::Address(error) => return error.into(),
             DemoError::Out(error) => return error.into(),
             DemoError::Stopped => return Self::new(ErrorKind::Stopped, error),
-            DemoError::NotAsPromised { .. } => {
-                (ErrorKind::NotAsPromised, "this is a defect; please report it with both logs")
-            }
+            DemoError::NotAsPromised { .. } => (
+                ErrorKind::NotAsPromised,
+                "on a busy machine play it slower, with --speed 10; what fails then is a defect: \
+                 please report it with both logs",
+            ),
             DemoError::FolderNotEmpty { .. } => {
                 (ErrorKind::Usage, "name a folder that is empty or does not exist with --keep")
             }
