@@ -25,8 +25,10 @@ impl Clock {
         Self::starting_at(Timestamp::now(), 1)
     }
 
-    /// Returns a clock that shows `start` now and runs `speed` times as fast as tokio's.
+    /// Returns a clock that shows `start`, to the millisecond, now and runs `speed` times as fast
+    /// as tokio's.
     pub fn starting_at(start: Timestamp, speed: u32) -> Self {
+        let start = Timestamp::from_millisecond(start.as_millisecond()).unwrap_or(start);
         Self { start, began: Instant::now(), speed: speed.max(1) }
     }
 
