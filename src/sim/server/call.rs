@@ -82,6 +82,7 @@ impl Call {
             namespace: address.namespace.clone().unwrap_or_default(),
             name: address.name.clone().unwrap_or_else(of_body),
             code: None,
+            effect: None,
             body: self.body.clone(),
         }
     }

@@ -41,6 +41,8 @@ pub struct Request {
     pub name: String,
     /// `None` until the answer, and for ever if the answer never came.
     pub code: Option<u16>,
+    /// What carrying it out gave, also when its answer was lost; `None` if it was not carried out.
+    pub effect: Option<u16>,
     pub body: Value,
 }
 
@@ -112,11 +114,20 @@ impl Log {
         entries.len()
     }
 
+    /// Notes what carrying out a request gave.
+    pub fn carried_out(&self, sequence: usize, code: u16) {
+        self.note(sequence, |entry| entry.effect = Some(code));
+    }
+
     /// Notes what a request was answered.
     pub fn answered(&self, sequence: usize, code: u16) {
+        self.note(sequence, |entry| entry.code = Some(code));
+    }
+
+    fn note(&self, sequence: usize, note: impl FnOnce(&mut Request)) {
         let mut entries = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(entry) = sequence.checked_sub(1).and_then(|index| entries.get_mut(index)) {
-            entry.code = Some(code);
+            note(entry);
         }
     }
 

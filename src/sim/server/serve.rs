@@ -56,20 +56,24 @@ impl Cluster {
                 Struck::Broken => return Err(connection_error()),
             },
         };
+        let is_struck = refusal.is_some();
         let outcome = match refusal {
             Some(refusal) => Err(refusal),
             None => self.with_state(|state| state.carry_out(&call, self.now())),
         };
-        match after {
-            After::Answer => {}
-            After::Silence => return std::future::pending().await,
-            After::Error => return Err(connection_error()),
-        }
         let code = match &outcome {
             Ok(Outcome::Text(code, _)) => *code,
             Ok(Outcome::Watch(_)) => 200,
             Err(refusal) => refusal.code,
         };
+        if !is_struck {
+            self.0.log.carried_out(sequence, code);
+        }
+        match after {
+            After::Answer => {}
+            After::Silence => return std::future::pending().await,
+            After::Error => return Err(connection_error()),
+        }
         self.0.log.answered(sequence, code);
         Ok(match outcome {
             Ok(Outcome::Text(code, text)) => answer(code, text),

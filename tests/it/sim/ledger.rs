@@ -20,6 +20,7 @@ impl Log {
             subresource: subresource.to_owned(),
             namespace: namespace.to_owned(),
             name: name.to_owned(),
+            effect: None,
             code: Some(200),
             body,
         });
