@@ -30,6 +30,7 @@ pub mod slim_node;
 pub mod slim_pod;
 pub mod snapshot;
 pub mod source_state;
+pub mod source_watch;
 pub mod status;
 pub mod store;
 mod writes;

@@ -95,7 +95,7 @@ impl SourceState {
         self.acceptance.as_deref() == Some(commit)
     }
 
-    fn parse(config_map: &ConfigMap) -> Self {
+    pub(super) fn parse(config_map: &ConfigMap) -> Self {
         let data = |key: &str| config_map.data.as_ref().and_then(|data| data.get(key)).cloned();
         let text = |key: &str| data(key).filter(|value| !value.is_empty());
         let annotations = config_map.annotations();

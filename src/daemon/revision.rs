@@ -19,6 +19,7 @@ use crate::cluster::resources::{
     steps,
 };
 use crate::cluster::source_state::{ManagedKind, ManagedObject, SourceState, SourceStates};
+use crate::cluster::source_watch::SourceWatch;
 use crate::cluster::{ClusterError, LeaderProof};
 use crate::git::{self, Accepted, Ancestry, Candidate, CommitId, Decision, Hold, Revision};
 use crate::report::HeldRevision;
@@ -42,6 +43,9 @@ pub(super) struct Standing {
     pub problems: Vec<String>,
     /// Somebody stopped all new disruption: the note.
     pub stop: Option<String>,
+    /// The state of the source has not been read in this term: whether somebody stopped
+    /// everything is not known.
+    pub unread: bool,
 }
 
 /// Why a revision could not be brought further; it is tried again.
@@ -71,6 +75,9 @@ pub(super) struct Revisions {
     client: Client,
     clock: Clock,
     states: SourceStates,
+    watch: SourceWatch,
+    /// What the watch knows is not enough: a new term, or a write that went wrong.
+    reread: bool,
     applier: Applier,
     adoption: Adoption,
     cache: PathBuf,
@@ -89,13 +96,15 @@ impl Revisions {
     ) -> Self {
         Self {
             states: SourceStates::new(client.clone(), namespace, clock),
+            watch: SourceWatch::start(client.clone(), namespace),
+            reread: true,
             applier: Applier::new(client.clone(), clock, adoption),
             client,
             clock,
             adoption,
             cache,
             settled: None,
-            standing: Standing::default(),
+            standing: Standing { unread: true, ..Standing::default() },
         }
     }
 
@@ -107,6 +116,13 @@ impl Revisions {
     /// Forgets what is settled: another process may have led in between.
     pub(super) fn forget(&mut self) {
         self.settled = None;
+        self.reread = true;
+        self.standing.unread = true;
+    }
+
+    /// Waits until somebody changed the state of the source, such as by a stop.
+    pub(super) async fn changed(&mut self) {
+        self.watch.changed().await;
     }
 
     /// Brings the newest reading as far as it may go; cheap when there is nothing to do.
@@ -115,7 +131,19 @@ impl Revisions {
         proof: &LeaderProof,
         reading: Option<&Reading>,
     ) -> Result<(), RevisionError> {
-        let state = self.states.read().await?;
+        let advanced = self.advance_once(proof, reading).await;
+        // After a conflict or a lost answer, what the watch says may be too old to go on from.
+        self.reread |= advanced.is_err();
+        advanced
+    }
+
+    async fn advance_once(
+        &mut self,
+        proof: &LeaderProof,
+        reading: Option<&Reading>,
+    ) -> Result<(), RevisionError> {
+        let state = self.state().await?;
+        self.standing.unread = false;
         self.standing.stop = state.stop.as_ref().map(|stop| stop.note.clone());
         let Some(reading) = reading else {
             self.standing.applied.clone_from(&state.applied);
@@ -129,6 +157,25 @@ impl Revisions {
             Decision::Held(hold) => self.hold(proof, reading, &state, &hold).await,
             Decision::Accept => self.apply(proof, reading, &state).await,
         }
+    }
+
+    async fn state(&mut self) -> Result<SourceState, RevisionError> {
+        if self.reread {
+            self.watch.note(self.states.read().await?);
+            self.reread = false;
+        }
+        Ok(self.watch.current())
+    }
+
+    async fn write(
+        &self,
+        proof: &LeaderProof,
+        read: &SourceState,
+        wanted: &SourceState,
+    ) -> Result<SourceState, RevisionError> {
+        let written = self.states.write(proof, read, wanted).await?;
+        self.watch.note(written.clone());
+        Ok(written)
     }
 
     fn is_settled(&self, commit: &CommitId, state: &SourceState) -> bool {
@@ -196,7 +243,7 @@ impl Revisions {
         self.standing.applying = None;
         self.standing.applied.clone_from(&state.applied);
         let wanted = SourceState { seen: Some(reading.revision.to_string()), ..state.clone() };
-        self.states.write(proof, state, &wanted).await?;
+        self.write(proof, state, &wanted).await?;
         self.settled = Some((reading.revision.commit.clone(), self.clock.now()));
         Ok(())
     }
@@ -231,7 +278,7 @@ impl Revisions {
             acceptance: None,
             ..state.clone()
         };
-        let state = self.states.write(proof, state, &begun).await?;
+        let state = self.write(proof, state, &begun).await?;
         let is_new = state.applied.as_ref() != Some(&revision);
         let applied = self.applier.apply(proof, steps).await;
         self.take_in(&applied);
@@ -241,7 +288,7 @@ impl Revisions {
             managed: listed_after(&listed, &applied),
             ..state.clone()
         };
-        self.states.write(proof, &state, &done).await?;
+        self.write(proof, &state, &done).await?;
         self.standing.applied.clone_from(&done.applied);
         if whole {
             self.standing.applying = None;

@@ -158,6 +158,7 @@ impl Loop {
             tokio::select! {
                 () = shutdown.cancelled() => return self.leader,
                 () = self.observer.changed() => {}
+                () = self.revisions.changed() => {}
                 _ = pulls.changed() => {}
                 () = self.leader.changed() => {}
                 () = self.clock.sleep(pause) => {}
@@ -256,6 +257,11 @@ impl Loop {
             if let Some(note) = &standing.stop {
                 let why = format!("stopped by hand ({note}); nodewright go lifts it");
                 return Some(Reason::SourceHeld { why });
+            }
+            if standing.unread {
+                let why = "the ConfigMap nodewright-source cannot be read: nobody knows whether \
+                           everything is stopped";
+                return Some(Reason::SourceHeld { why: why.to_owned() });
             }
             let revision = standing.applying.clone()?;
             standing.pending.contains(name).then_some(Reason::ApplyingRevision { revision })
