@@ -97,7 +97,8 @@ pub struct Listen {
     pub metrics: ListenAddress,
 }
 
-/// A running daemon.
+/// A running daemon. Dropping it ends it at once, as a crash does: nothing is written any more and
+/// the Lease lies until it runs out; [`Daemon::stop`] is the graceful end.
 #[derive(Debug)]
 pub struct Daemon {
     fleet: watch::Receiver<Option<Arc<FleetState>>>,
@@ -164,6 +165,12 @@ impl Daemon {
     }
 }
 
+impl Drop for Daemon {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
 /// What the tasks are made of.
 struct Parts {
     settings: Settings,
@@ -208,9 +215,7 @@ async fn run(parts: Parts) -> Result<(), DaemonError> {
     leader.stop().await;
     watching.cancel();
     watches.shutdown().await;
-    if let Some(puller) = puller {
-        puller.abort();
-    }
+    drop(puller);
     stop_serving.cancel();
     if let Some(serving) = serving {
         serving.await.map_err(|source| DaemonError::Task { task: "http", source })?;

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use tokio::sync::{Notify, watch};
-use tokio::task::JoinHandle;
+use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use super::commit::files_of_commit;
@@ -53,15 +53,16 @@ pub struct PullStatus {
     pub answered: Option<Timestamp>,
 }
 
-/// Starts the puller, if there is something to pull.
+/// Starts the puller, if there is something to pull; it ends when what is returned is dropped.
 pub(super) fn start(
     settings: &Settings,
     clock: Clock,
     nudge: Arc<Notify>,
     sender: watch::Sender<PullStatus>,
     shutdown: CancellationToken,
-) -> Option<JoinHandle<()>> {
-    let SourceSettings::Git { source, path } = &settings.source else { return None };
+) -> JoinSet<()> {
+    let mut tasks = JoinSet::new();
+    let SourceSettings::Git { source, path } = &settings.source else { return tasks };
     let layout = Layout { cluster: Some(settings.cluster.clone()), path: path.clone() };
     let puller = Puller {
         source: source.clone(),
@@ -72,12 +73,13 @@ pub(super) fn start(
         sender,
         failures: 0,
     };
-    Some(tokio::spawn(async move {
+    tasks.spawn(async move {
         tokio::select! {
             () = puller.run(nudge) => {}
             () = shutdown.cancelled() => {}
         }
-    }))
+    });
+    tasks
 }
 
 struct Puller {

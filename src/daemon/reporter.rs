@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 use tokio::sync::watch;
-use tokio::task::JoinHandle;
+use tokio::task::JoinSet;
 
 use super::metrics::Metrics;
 use super::pull::chain;
@@ -24,18 +24,17 @@ const LAST_WRITE_MAX: Duration = Duration::from_secs(15);
 /// The state to report; `None` while another process leads.
 pub(super) type State = Option<Arc<FleetState>>;
 
-/// A running reporter; finishing it writes what is pending.
+/// A running reporter; finishing it writes what is pending, dropping it ends it at once.
 pub(super) struct Reporter {
-    task: Option<JoinHandle<()>>,
+    tasks: JoinSet<()>,
 }
 
 impl Reporter {
     /// Waits for the last write, but not for ever.
     pub(super) async fn finish(self) {
-        let Some(task) = self.task else { return };
-        let stop = task.abort_handle();
-        if tokio::time::timeout(LAST_WRITE_MAX, task).await.is_err() {
-            stop.abort();
+        let Self { mut tasks } = self;
+        let ended = async { while tasks.join_next().await.is_some() {} };
+        if tokio::time::timeout(LAST_WRITE_MAX, ended).await.is_err() {
             tracing::warn!("the last status commit was not written in time");
         }
     }
@@ -49,7 +48,8 @@ pub(super) fn start(
     signs: &Signs,
     states: watch::Receiver<State>,
 ) -> Result<Reporter, DaemonError> {
-    let Some(status) = &settings.status else { return Ok(Reporter { task: None }) };
+    let mut tasks = JoinSet::new();
+    let Some(status) = &settings.status else { return Ok(Reporter { tasks }) };
     let source = match &settings.source {
         SourceSettings::Git { source, .. } => Some(source),
         SourceSettings::Cluster => None,
@@ -73,7 +73,8 @@ pub(super) fn start(
         metrics: Arc::clone(&signs.metrics),
     };
     writer.metrics.show_status_pushes();
-    Ok(Reporter { task: Some(tokio::spawn(writer.run(states))) })
+    tasks.spawn(writer.run(states));
+    Ok(Reporter { tasks })
 }
 
 struct Writer {
