@@ -23,6 +23,14 @@ pub(crate) const EVICTION_RETRY: Duration = Duration::from_secs(10);
 /// memory training and firmware; an hour is past every one we know.
 pub(crate) const REBOOT_DEADLINE: Duration = Duration::from_hours(1);
 
+/// How long a kubelet may take to start a pod before people are told: pulls of large images and a
+/// busy kubelet take tens of seconds.
+pub(crate) const START_NOTICE: Duration = Duration::from_secs(30);
+
+/// How long a pod may fail to start before a person must look: a registry's hiccup is shorter
+/// (design §6).
+pub(crate) const START_DEADLINE: Duration = Duration::from_mins(5);
+
 /// How long the pods of a visit stay after it, so that a late create of the same name fails.
 pub(crate) const TOMBSTONE: Duration = Duration::from_mins(1);
 

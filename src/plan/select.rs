@@ -136,7 +136,7 @@ pub(crate) fn rollout_hold(scope: &Scope<'_>) -> Option<Verdict> {
 }
 
 /// Returns what is wrong with the node itself, also while it is being visited.
-pub(crate) fn node_block(scope: &Scope<'_>, node: &Node) -> Option<Verdict> {
+pub(crate) fn node_block<'a>(scope: &Scope<'a>, node: &'a Node) -> Option<Verdict> {
     let state = node.rollouts.get(&scope.rollout.name);
     if let Some(why) = state.and_then(|state| state.malformed.clone()) {
         return Some(Verdict::blocked(Reason::MalformedState { why }));
@@ -148,7 +148,9 @@ pub(crate) fn node_block(scope: &Scope<'_>, node: &Node) -> Option<Verdict> {
         return Some(Verdict::blocked(Reason::Ignored));
     }
     if !node.ready {
-        return Some(Verdict::wait(Reason::NodeNotReady { since: node.ready_since }));
+        // A node that never came back from its reboot is a failure, not one to wait for.
+        let waits = Verdict::wait(Reason::NodeNotReady { since: node.ready_since });
+        return failed_here(scope, node).or(Some(waits));
     }
     let taint = node.taints.iter().find(|taint| !is_tolerated(taint, &scope.rollout.tolerations));
     taint.map(|taint| {

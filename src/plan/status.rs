@@ -175,8 +175,12 @@ fn ready(nodes: &Tally<'_>, word: StatusWord) -> Condition {
     if !nodes.waiting.is_empty() {
         message.push_str(&format!(", {} waiting", nodes.waiting.len()));
     }
-    for (word, (number, _)) in &nodes.reasons {
+    for (word, (number, first)) in &nodes.reasons {
         message.push_str(&format!("; {word}: {number}"));
+        // What failed is what a person reads this for; the rest is on the nodes.
+        if matches!(first, Reason::Failed { .. } | Reason::InterruptFailed { .. }) {
+            message.push_str(&format!(", first: {first}"));
+        }
     }
     condition("Ready", word == StatusWord::Complete, reason, &message)
 }

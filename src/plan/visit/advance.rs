@@ -42,7 +42,9 @@ pub(crate) fn advance(visit: &Visit<'_>, draft: &mut Draft) {
 
 /// Ends the visit when nothing is left to do, or nothing can be done.
 pub(crate) fn finish(visit: &Visit<'_>, draft: &mut Draft) {
-    let busy = visit.executors.iter().any(|executor| executor.is_active());
+    // The pod of a reboot that never came back says "running" for as long as its node is gone.
+    let overdue = draft.record.reason.as_deref() == Some(REBOOT_OVERDUE);
+    let busy = !overdue && visit.executors.iter().any(|executor| executor.is_active());
     if busy || draft.record.outcome.is_some() {
         return;
     }

@@ -2,7 +2,7 @@
 
 use super::super::drain::{Drain, drain};
 use super::super::due;
-use super::super::limits::{REBOOT_DEADLINE, after, back_off};
+use super::super::limits::{REBOOT_DEADLINE, START_DEADLINE, START_NOTICE, after, back_off};
 use super::super::wake;
 use super::advance::is_driven;
 use super::{Visit, attempt_key};
@@ -93,7 +93,7 @@ fn start_package(
     if let Some(executor) = visit.active.iter().find(|executor| {
         executor.visit.rollout == visit.scope.rollout.name && executor.package.name == entry.name
     }) {
-        return running(executor, entry);
+        return running(visit, executor, entry, plan);
     }
     if let Some(verdict) = awaiting_parent(visit, entry) {
         return verdict;
@@ -170,7 +170,7 @@ fn start_interrupt(visit: &Visit<'_>, entry: &Entry, plan: &mut Plan) -> Verdict
         return Verdict::wait(Reason::NodeNotReady { since: visit.node.ready_since });
     }
     if let Some(executor) = visit.active.first() {
-        return running(executor, entry);
+        return running(visit, executor, entry, plan);
     }
     let mut known = None;
     if let Some(verdict) = undrained(visit, &mut known, plan) {
@@ -186,21 +186,32 @@ fn start_interrupt(visit: &Visit<'_>, entry: &Entry, plan: &mut Plan) -> Verdict
     create(visit, entry, Work::Interrupt { package, interrupt }, plan)
 }
 
-fn running(executor: &Executor, entry: &Entry) -> Verdict {
+/// Says that an executor runs, or why it does not: soon to those who look, and after
+/// [`START_DEADLINE`] to whoever must act. The kubelet goes on trying.
+fn running(visit: &Visit<'_>, executor: &Executor, entry: &Entry, plan: &mut Plan) -> Verdict {
     let package = executor.package.clone();
     let stage = executor.running.unwrap_or(entry.stage);
     let since = executor.created;
-    match &executor.waiting {
+    let (why, notice) = match &executor.waiting {
         Some(waiting) => {
-            let why = format!("{} {}", waiting.reason, waiting.message).trim().to_owned();
-            Verdict::act(Reason::NotStarted { package, stage, why, since })
+            (format!("{} {}", waiting.reason, waiting.message).trim().to_owned(), since)
         }
         None if executor.phase == ExecutorPhase::Pending => {
-            let why = "the kubelet has not started it".to_owned();
-            Verdict::act(Reason::NotStarted { package, stage, why, since })
+            ("the kubelet has not started it".to_owned(), after(since, START_NOTICE))
         }
-        None => Verdict::act(Reason::Running { package, stage, since }),
+        None => return Verdict::act(Reason::Running { package, stage, since }),
+    };
+    let reason = Reason::NotStarted { package, stage, why, since };
+    let deadline = after(since, START_DEADLINE);
+    if visit.now() >= deadline {
+        return Verdict::blocked(reason);
     }
+    if visit.now() >= notice {
+        wake(plan, deadline);
+        return Verdict::wait(reason);
+    }
+    wake(plan, notice);
+    Verdict::act(reason)
 }
 
 fn backing_off(visit: &Visit<'_>, entry: &Entry, group: Group, plan: &mut Plan) -> Option<Verdict> {
