@@ -145,6 +145,7 @@ fn fill<'a>(
     plan: &mut Plan,
 ) -> Reason {
     let ceiling = scope.ceiling();
+    // Grows with each pick: what this tick takes is used as well.
     let mut disturbed = disturbed(scope);
     let mut room = ceiling.saturating_sub(count(disturbed.len()));
     let used: Vec<u32> = members.iter().map(|(_, record)| record.order).collect();
@@ -158,10 +159,10 @@ fn fill<'a>(
         return Reason::PreparingBatch;
     }
     let mut reason = Reason::WaitingForBatch { batch: open.number };
-    for node in in_order(scope, candidates) {
+    for (taken, node) in (count(members.len())..).zip(in_order(scope, candidates)) {
         let free_ride = scope.is_disturbed(node);
         if room == 0 && !free_ride {
-            if count(members.len()) < open.size {
+            if taken < open.size {
                 reason = budget_used(ceiling, &disturbed);
             }
             break;

@@ -3,7 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use nodewright::model::{
-    Budget, CompartmentStatus, DEFAULT_COMPARTMENT, InterruptKind, Node, Record, VerdictKind,
+    Budget, CompartmentStatus, DEFAULT_COMPARTMENT, InterruptKind, Node, Reason, Record, Verdict,
+    VerdictKind,
 };
 use nodewright::plan::world::{End, Fate, World};
 
@@ -331,4 +332,20 @@ fn sequencing_all_holds_the_later_ones_everywhere() {
         }
     }
     assert!(world.is_complete());
+}
+
+#[test]
+fn a_batch_that_this_tick_fills_is_what_the_rest_wait_for() {
+    let mut world = fleet(4, Some(Budget::Count(2)));
+    let picks = |verdicts: &BTreeMap<String, Verdict>| {
+        verdicts.values().any(|verdict| matches!(verdict.reason, Reason::Picking { .. }))
+    };
+    let plan = loop {
+        let (plan, _, _) = world.tick(|_| Fate::Done);
+        if picks(&plan.verdicts["tuning"]) {
+            break plan;
+        }
+    };
+    let waiting = &plan.verdicts["tuning"]["node-03"];
+    assert_eq!(waiting.reason, Reason::WaitingForBatch { batch: 1 });
 }
