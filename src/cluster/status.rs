@@ -15,7 +15,7 @@ use crate::model;
 
 /// Types of conditions that are ours alone: one that is not in a status written by us is gone
 /// (upstream contract A.7).
-const OWN_CONDITIONS: [&str; 11] = [
+const OWN_CONDITIONS: [&str; 13] = [
     "ApplyPackage",
     "Blocked",
     "DeletionBlocked",
@@ -24,6 +24,8 @@ const OWN_CONDITIONS: [&str; 11] = [
     "NodeStateMalformed",
     "NodesIgnored",
     "Ready",
+    "RunsBesideWorkloads",
+    "Stopped",
     "TaintNotTolerable",
     "UninstallFailed",
     "UninstallInProgress",

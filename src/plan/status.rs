@@ -145,6 +145,8 @@ fn conditions(
         };
         all.push(condition("Stopped", true, reason.word(), &reason.to_string()));
     }
+    // In the order in which they are read back: a status that says the same is the same.
+    all.sort_by(|one, other| one.kind.cmp(&other.kind));
     all
 }
 

@@ -139,6 +139,15 @@ fn transition_times_are_kept_while_the_status_is() {
 }
 
 #[test]
+fn what_the_planner_says_is_read_back_as_ours() {
+    let kinds = ["NodesIgnored", "Ready", "RunsBesideWorkloads", "Stopped", "TaintNotTolerable"];
+    let mut status = full();
+    status.conditions = kinds.map(|kind| condition(kind, true)).into();
+    let written = over_the_wire(&to_api(&status, None, time("2026-03-01T08:00:00Z")));
+    assert_eq!(from_api(&written).conditions, status.conditions);
+}
+
+#[test]
 fn conditions_of_others_are_kept_and_ours_go() {
     let theirs = Condition {
         type_: "example.com/Audited".to_owned(),
