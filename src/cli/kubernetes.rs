@@ -53,17 +53,25 @@ pub enum ConnectError {
 
 /// Returns a client for the cluster; nothing is sent yet.
 pub(super) async fn connect(args: &ClusterArgs) -> Result<Client, ConnectError> {
+    Ok(cluster::client(config(args).await?)?)
+}
+
+/// Returns a client that the audit log shows under another name than the daemon's.
+pub(super) async fn connect_as(name: &str, args: &ClusterArgs) -> Result<Client, ConnectError> {
+    Ok(cluster::client_named(config(args).await?, name)?)
+}
+
+async fn config(args: &ClusterArgs) -> Result<Config, ConnectError> {
     let ClusterArgs { kubeconfig, context } = args;
-    let config = if kubeconfig.is_none() && context.is_none() {
-        Config::infer().await.map_err(|source| ConnectError::Infer { source: Box::new(source) })?
+    if kubeconfig.is_none() && context.is_none() {
+        Config::infer().await.map_err(|source| ConnectError::Infer { source: Box::new(source) })
     } else {
         configured(args).await.map_err(|source| ConnectError::Kubeconfig {
             file: kubeconfig.clone(),
             context: context.clone(),
             source: Box::new(source),
-        })?
-    };
-    Ok(cluster::client(config)?)
+        })
+    }
 }
 
 async fn configured(args: &ClusterArgs) -> Result<Config, KubeconfigError> {

@@ -13,6 +13,9 @@ use crate::clock::Clock;
 use crate::sim::kubelet;
 use crate::sim::{KubeletOptions, Rule, Script};
 
+/// How the API server's audit log names the kubelets that are played.
+const USER_AGENT: &str = "nodewright-sim-kubelet";
+
 /// Plays parts of a cluster that are not there.
 ///
 /// For trying NodeWright on a bare control plane, and for measuring on one. Nothing of it belongs
@@ -96,7 +99,7 @@ fn play_kubelet(args: KubeletArgs, environment: &Environment) -> Result<Exit, Cl
         ..KubeletOptions::default()
     };
     super::runtime()?.block_on(async {
-        let client = kubernetes::connect(&kubernetes).await?;
+        let client = kubernetes::connect_as(USER_AGENT, &kubernetes).await?;
         let shutdown = shutdown::requested().map_err(CliError::no_signals)?;
         tracing::info!("playing kubelets");
         kubelet::run(client, clock, options, shutdown).await;

@@ -26,12 +26,21 @@ const READ_TIMEOUT: Duration = Duration::from_secs(300);
 ///
 /// # Errors
 /// The configuration cannot be used, for example a certificate in it cannot be read.
-pub fn client(mut config: Config) -> Result<Client, ClusterError> {
+pub fn client(config: Config) -> Result<Client, ClusterError> {
+    client_named(config, FIELD_MANAGER)
+}
+
+/// Returns the same client for a part that is not the daemon, so that the audit log of the API
+/// server tells them apart.
+///
+/// # Errors
+/// As [`client`].
+pub fn client_named(mut config: Config, name: &str) -> Result<Client, ClusterError> {
     config.default_retry = false;
     config.connect_timeout = Some(CONNECT_TIMEOUT);
     config.read_timeout = Some(READ_TIMEOUT);
     config.reset_reader_on_write = true;
-    let agent = format!("{FIELD_MANAGER}/{}", env!("CARGO_PKG_VERSION"));
+    let agent = format!("{name}/{}", env!("CARGO_PKG_VERSION"));
     let agent = HeaderValue::from_str(&agent).expect("name and version are plain text");
     config.headers.retain(|(name, _)| *name != USER_AGENT);
     config.headers.push((USER_AGENT, agent));

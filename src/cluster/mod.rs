@@ -36,7 +36,7 @@ pub mod store;
 mod writes;
 
 pub use act::{Actor, Executed, Outcome};
-pub use connect::client;
+pub use connect::{client, client_named};
 pub use error::{ClusterError, Disposition};
 pub use lease::{Leader, LeaderProof};
 pub use observe::Observer;
