@@ -31,8 +31,18 @@ mod audit;
 #[cfg(test)]
 mod build_script;
 mod credentials;
+#[cfg(test)]
+mod fleet;
+#[cfg(test)]
+mod kills;
 mod process;
 mod programs;
+#[cfg(test)]
+mod proxy;
+#[cfg(test)]
+mod scenarios;
+#[cfg(test)]
+mod site;
 #[cfg(test)]
 mod smoke;
 
@@ -41,6 +51,7 @@ use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{Namespace, ServiceAccount};
@@ -51,7 +62,8 @@ use tokio::sync::OnceCell;
 
 pub use audit::{AuditEntry, Stage};
 use credentials::Credentials;
-use process::{Program, Watchdog};
+pub use process::Program;
+use process::Watchdog;
 
 /// How long a control plane may take to answer. It takes 5 s; a machine whose cores compile
 /// something else meanwhile needs many times that.
@@ -84,7 +96,7 @@ pub enum Controllers {
 pub struct ControlPlane {
     // Fields are dropped in this order: the programs end before their folder goes.
     programs: Vec<Program>,
-    watchdog: Watchdog,
+    watchdog: Mutex<Watchdog>,
     credentials: Credentials,
     audit_marks: AtomicU64,
     folder: TempDir,
@@ -156,6 +168,7 @@ impl ControlPlane {
         let credentials = Credentials::write(folder.path(), ports.api_server)
             .map_err(prepare("its keys and certificates"))?;
         let watchdog = Watchdog::spawn(folder.path()).map_err(prepare("its watchdog"))?;
+        let watchdog = Mutex::new(watchdog);
         let audit_marks = AtomicU64::new(0);
         let mut plane = Self { programs: Vec::new(), watchdog, credentials, audit_marks, folder };
         for name in wanted {
@@ -170,7 +183,7 @@ impl ControlPlane {
                 }
             };
             let log = plane.folder.path().join(format!("{name}.log"));
-            let program = Program::spawn(&mut plane.watchdog, name, executables, &arguments, log)
+            let program = Program::spawn(&mut plane.watchdog(), name, executables, &arguments, log)
                 .map_err(prepare("a program"))?;
             plane.programs.push(program);
         }
@@ -205,7 +218,27 @@ impl ControlPlane {
     /// Returns the name and the process of each program that was started.
     pub fn processes(&self) -> Vec<(&'static str, u32)> {
         let programs = self.programs.iter().map(|program| (program.name(), program.id()));
-        programs.chain([("watchdog", self.watchdog.id())]).collect()
+        programs.chain([("watchdog", self.watchdog().id())]).collect()
+    }
+
+    /// Starts `nodewright` with these arguments, which does not outlive the test either; its output
+    /// goes to the log `name` in our folder.
+    pub fn spawn(&self, name: &str, arguments: &[String]) -> Program {
+        let executables = Path::new(env!("CARGO_BIN_EXE_nodewright"));
+        let executables = executables.parent().expect("a program lies in a folder");
+        let log = self.folder.path().join(format!("{name}.log"));
+        let program =
+            Program::spawn(&mut self.watchdog(), "nodewright", executables, arguments, log);
+        program.expect("nodewright starts")
+    }
+
+    /// Returns the folder in which everything of this control plane is, until it is dropped.
+    pub fn folder(&self) -> &Path {
+        self.folder.path()
+    }
+
+    fn watchdog(&self) -> MutexGuard<'_, Watchdog> {
+        self.watchdog.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Makes a namespace in which pods can be created, and waits until they can.

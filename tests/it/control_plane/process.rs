@@ -8,7 +8,7 @@ use std::fs::{self, File};
 use std::io::{self, Write};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdin, Command, Stdio};
+use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
 
 use super::ControlPlaneError;
 
@@ -122,6 +122,21 @@ impl Program {
 
     pub fn id(&self) -> u32 {
         self.child.id()
+    }
+
+    /// Kills it with SIGKILL, and returns when it is gone.
+    pub fn kill(&mut self) {
+        self.child.kill().expect("a child can be killed until it was waited for");
+        self.child.wait().expect("a child can be waited for");
+    }
+
+    /// Asks it to end with SIGTERM, as a kubelet does, and returns how it ended.
+    pub fn terminate(&mut self) -> ExitStatus {
+        let signalled = Command::new(SHELL)
+            .args(["-c", r#"kill -TERM "$1""#, "terminate", &self.id().to_string()])
+            .status();
+        assert!(signalled.expect("the shell starts").success(), "{} runs", self.name);
+        self.child.wait().expect("a child can be waited for")
     }
 
     /// Returns why the program is not running any more, if so.

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use nodewright::git::{WatchError, watch};
 
-use super::{Origin, remote};
+use super::{Cache, Origin, remote};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -30,6 +30,9 @@ async fn a_push_to_a_bare_repository_wakes_within_a_second_and_reading_does_not(
     while tokio::time::timeout(SECOND / 4, watched.changed()).await.is_ok() {}
     origin.git(&["log", "main"]);
     origin.git(&["ls-tree", "main"]);
+    let cache = Cache::new();
+    let transport = cache.transport.clone();
+    transport.fetch(cache.request(&origin.remote(), "main")).await.expect("fetched");
     let woken = tokio::time::timeout(SECOND / 4, watched.changed()).await;
     assert!(woken.is_err(), "reading is no change");
 }

@@ -1,1 +1,0 @@
-//! Scenario files on the embedded cluster.

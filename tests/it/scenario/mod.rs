@@ -1,0 +1,143 @@
+//! Scenario files: what NodeWright does, told by text files, on any cluster.
+//!
+//! In go `tests/scenarios/*.txt`; each is a paragraph of purpose (lines that start with `#`), then
+//! commands (`> `) with their input (`| `) below and, below that, what they print. Adding a test
+//! means adding a file. The same files run on the embedded cluster (here) and on a real control
+//! plane (`control_plane::scenarios`): a transcript says what was reached, never when, so that
+//! both print the same. Times and commits are replaced by `<time>` and `<commit>`.
+//!
+//! | command | what it does |
+//! |---|---|
+//! | `nodes PREFIX COUNT KEY=VALUE…` | makes nodes `PREFIX-001` and so on, ready, with 8 GPUs |
+//! | `annotate NODE KEY` | sets an annotation of a node to the input |
+//! | `cordon NODE`, `uncordon NODE` | as a person does |
+//! | `workload NS/NAME on NODE KEY=VALUE…` | runs a pod; `replicas=N` gives it a ReplicaSet |
+//! | `finish NS/NAME` | the pod ends by itself, with success |
+//! | `pdb NS/NAME KEY=VALUE min=N`, `drop pdb NS/NAME` | makes a disruption budget, removes it |
+//! | `rule RULE`, `no rules` | how containers end, as `nodewright sim kubelet --rule` has it |
+//! | `write FILE`, `replace FILE OLD => NEW`, `remove FILE` | edits the repository |
+//! | `push`, `push rewritten` | commits, on top of the branch or instead of its history |
+//! | `accept` | lets the held commit through, as `nodewright accept` does |
+//! | `start`, `stop` | the daemon; a daemon that is started twice is another process |
+//! | `until …`, `show …`, `expect …` | see `facts.rs` |
+//!
+//! `NODEWRIGHT_BLESS=1` writes the transcripts anew.
+
+mod commands;
+mod facts;
+mod file;
+mod ground;
+mod look;
+mod watcher;
+mod world;
+
+use std::panic::resume_unwind;
+use std::sync::Arc;
+use std::time::Duration;
+
+use nodewright::clock::Clock;
+
+use crate::control_plane::ControlPlane;
+
+pub use ground::{Ground, NAMESPACE};
+pub use watcher::Watcher;
+pub use world::World;
+
+/// Longest time, on the scenario's own clock, that one `until` may take on the embedded cluster.
+const PATIENCE_EMBEDDED: Duration = Duration::from_hours(2);
+
+/// How many times as fast as the machine's clock a scenario runs where time cannot be paused:
+/// back-offs and reboots get shorter, and the API server still answers well within time-outs.
+const SPEED_ON_REAL: u32 = 4;
+
+/// The same limit on a real control plane: a minute of the machine's time.
+const PATIENCE_REAL: Duration = Duration::from_secs(60 * SPEED_ON_REAL as u64);
+
+/// Compares what the scenarios printed with their transcripts, or writes these.
+fn check(scenarios: &[file::Scenario], played: &[Result<file::Scenario, String>]) {
+    assert!(!scenarios.is_empty(), "tests/scenarios holds no *.txt: the glob matches nothing");
+    let mut wrong = Vec::new();
+    for (scenario, played) in scenarios.iter().zip(played) {
+        match played {
+            Err(why) => wrong.push(format!("{}: {why}", scenario.name())),
+            Ok(played) if played == scenario => {}
+            Ok(played) if file::is_blessing() => played.save(),
+            Ok(played) => wrong.push(scenario.difference(played)),
+        }
+    }
+    assert!(
+        wrong.is_empty(),
+        "{} of {} scenarios differ; NODEWRIGHT_BLESS=1 cargo test --test it scenario:: writes the \
+         transcripts anew\n\n{}",
+        wrong.len(),
+        scenarios.len(),
+        wrong.join("\n")
+    );
+}
+
+#[test]
+fn every_scenario_on_the_embedded_cluster() {
+    let scenarios = file::all();
+    // Two at a time: half of the time goes into child processes that fetch and push.
+    let halves = scenarios.chunks(scenarios.len().div_ceil(2).max(1));
+    let played = std::thread::scope(|scope| {
+        let threads: Vec<_> = halves
+            .map(|half| scope.spawn(|| half.iter().map(play_embedded).collect::<Vec<_>>()))
+            .collect();
+        threads
+            .into_iter()
+            .flat_map(|thread| thread.join().unwrap_or_else(|panic| resume_unwind(panic)))
+            .collect::<Vec<_>>()
+    });
+    check(&scenarios, &played);
+}
+
+fn play_embedded(scenario: &file::Scenario) -> Result<file::Scenario, String> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .start_paused(true)
+        .build()
+        .expect("a runtime");
+    runtime.block_on(async {
+        let start = "2026-03-01T08:00:00Z".parse().expect("a valid time");
+        let clock = Clock::starting_at(start, 1);
+        let ground = Ground::embedded(clock).await;
+        play(scenario, ground, clock, PATIENCE_EMBEDDED).await
+    })
+}
+
+/// Runs every scenario on a control plane, one after the other, and cleans up between them.
+pub async fn check_all_on(plane: Arc<ControlPlane>) {
+    let ground = Ground::real(plane).await;
+    let scenarios = file::all();
+    let mut played = Vec::new();
+    for scenario in &scenarios {
+        let clock = Clock::starting_at(Clock::real().now(), SPEED_ON_REAL);
+        played.push(play(scenario, ground.clone(), clock, PATIENCE_REAL).await);
+        ground.clear().await;
+    }
+    check(&scenarios, &played);
+}
+
+/// Runs one scenario and returns it with what its commands printed.
+async fn play(
+    scenario: &file::Scenario,
+    ground: Ground,
+    clock: Clock,
+    patience: Duration,
+) -> Result<file::Scenario, String> {
+    let mut world = World::new(ground, clock, patience).await;
+    let mut played = scenario.clone();
+    let mut outcome = Ok(());
+    for step in &mut played.steps {
+        match commands::run(&mut world, step).await {
+            Ok(text) => step.output = look::redacted(&text),
+            Err(why) => {
+                outcome = Err(format!("line {}: {}: {why}", step.line, step.command));
+                break;
+            }
+        }
+    }
+    world.end().await;
+    outcome.map(|()| played)
+}
