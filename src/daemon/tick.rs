@@ -345,6 +345,11 @@ impl Loop {
         pulls: &PullStatus,
         executed: &[Executed],
     ) {
+        // Until Git has answered once, an empty cluster says nothing worth a commit.
+        let is_git = matches!(self.settings.source, SourceSettings::Git { .. });
+        if is_git && pulls.reading.is_none() && pulls.error.is_none() && plan.statuses.is_empty() {
+            return;
+        }
         let source = self.source_view(epoch, pulls);
         if let Some(answered) = pulls.answered {
             self.outlets.signs.metrics.source_succeeded(answered);
