@@ -7,5 +7,6 @@ mod due;
 mod histories;
 mod holds;
 mod scale;
+mod shown;
 mod takeover;
 mod visits;
