@@ -142,6 +142,20 @@ fn is_stray(input: &Input, node: &Node, rollout: &str, record: &Record) -> bool 
     }
 }
 
+/// Lets go of a node that a failed visit left cordoned, when nothing of it is wanted any more: no
+/// visit will follow that would do so.
+pub(crate) fn let_go_of_failed(
+    node: &Node,
+    rollout: &str,
+    record: &Record,
+    executors: &[&Executor],
+) -> Option<Action> {
+    let busy =
+        executors.iter().any(|executor| executor.is_active() && executor.visit.rollout == rollout);
+    let holds = !record.is_open() && record.held && node.is_cordoned_by(rollout);
+    (holds && !busy && node.ready).then(|| release(node, rollout, record))
+}
+
 fn release(node: &Node, rollout: &str, record: &Record) -> Action {
     let others = has_other_owner(node, rollout);
     let ours = node.is_cordoned_by(rollout);

@@ -42,7 +42,11 @@ pub(crate) fn pick<'a>(
         entries: Some(draft.entries),
         status: Some(StatusWord::InProgress),
         cordon_mark: (record.held && !record.prior_unschedulable).then_some(true),
-        drain_start: None,
+        // The clock of a drain that ended an earlier visit does not run in this one.
+        drain_start: scope
+            .rollout_state(node)
+            .and_then(|state| state.drain_start)
+            .map(|_earlier| None),
         unschedulable: (record.held && !node.unschedulable).then_some(true),
         record: Some(record),
     };

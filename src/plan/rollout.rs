@@ -3,9 +3,10 @@
 use std::collections::BTreeMap;
 
 use super::select::{Scope, node_block, pick_block, rollout_hold};
-use super::{Done, batch, due, status, visit};
+use super::{Done, batch, cleanup, due, status, visit};
 use crate::model::{
     Action, CordonMark, Node, Plan, Reason, SnapshotSpec, StatusWrite, Urgency, Verdict,
+    VerdictKind,
 };
 
 /// Plans one rollout into `plan`.
@@ -20,7 +21,10 @@ pub(crate) fn plan_rollout<'a>(scope: &'a Scope<'a>, done: &Done, plan: &mut Pla
                 working = true;
                 Some(visit::drive(scope, node, record, plan))
             }
-            None => standing(scope, node, hold.as_ref(), done),
+            None => {
+                let verdict = standing(scope, node, hold.as_ref(), done);
+                let_go(scope, node, verdict.as_ref(), plan).or(verdict)
+            }
         };
         match verdict {
             Some(verdict) => {
@@ -61,6 +65,24 @@ fn standing<'a>(
         let on = parents.and_then(|parents| parents.keys().next()).cloned().unwrap_or_default();
         Verdict::blocked(Reason::DependencyMissing { package, on })
     })
+}
+
+/// Lets go of a node that has what is wanted and that a failed visit left cordoned; `None` where
+/// there is nothing to let go.
+fn let_go<'a>(
+    scope: &Scope<'a>,
+    node: &'a Node,
+    verdict: Option<&Verdict>,
+    plan: &mut Plan,
+) -> Option<Verdict> {
+    if verdict.is_none_or(|verdict| verdict.kind != VerdictKind::Done) {
+        return None;
+    }
+    let record = scope.record(node)?;
+    let here = scope.executors.get(node.name.as_str()).map_or(&[][..], Vec::as_slice);
+    let action = cleanup::let_go_of_failed(node, &scope.rollout.name, record, here)?;
+    plan.actions.push(action);
+    Some(Verdict::act(Reason::Releasing))
 }
 
 /// Makes the snapshots that picks and visits will name, before anything names them.

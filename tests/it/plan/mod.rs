@@ -6,6 +6,7 @@ mod builders;
 mod due;
 mod histories;
 mod holds;
+mod leftovers;
 mod scale;
 mod shown;
 mod takeover;

@@ -1,0 +1,55 @@
+//! What an earlier visit left behind does not outlive its reason.
+
+use nodewright::model::{InterruptKind, Rollout};
+use nodewright::plan::world::{End, World};
+
+use super::builders::{PackageExt, WorldExt, package, pod, rollout, world};
+
+/// Fails every attempt on the only node, which stays cordoned.
+fn failed(wanted: Rollout) -> World {
+    let mut world = world(1, wanted);
+    for _ in 1..=4 {
+        world.settle();
+        world.finish_all(End::Failure);
+        world.settle();
+        world.pass(600);
+    }
+    world.settle();
+    assert!(world.input.observed.nodes["node-00"].unschedulable, "kept for people to look at");
+    world
+}
+
+#[test]
+fn a_node_is_let_go_when_the_package_that_failed_there_is_not_wanted_any_more() {
+    let reboot = package("kernel", "1.0.0").interrupting(InterruptKind::Reboot);
+    let mut world = failed(rollout(1, vec![reboot, package("motd", "1.0.0")]));
+    world.set_rollout(rollout(1, vec![package("motd", "1.0.0")]));
+    world.run();
+    let node = &world.input.observed.nodes["node-00"];
+    assert!(!node.unschedulable && node.cordons.is_empty(), "{node:#?}");
+    assert_eq!(world.verdict("node-00"), "Done: every package is as wanted");
+}
+
+#[test]
+fn a_drain_begins_with_a_new_clock_after_one_that_took_too_long() {
+    let wanted = |version: &str| {
+        let reboot = package("kernel", version).interrupting(InterruptKind::Reboot);
+        let mut wanted = rollout(1, vec![reboot]);
+        wanted.drain.timeout = Some(std::time::Duration::from_secs(60));
+        wanted
+    };
+    let mut world = world(1, wanted("1.0.0"));
+    world.add_pod(pod("node-00", "web", &[]));
+    world.guarded.insert("uid-web".to_owned());
+    world.settle();
+    world.pass(61);
+    world.settle();
+    world.set_rollout(wanted("1.0.1"));
+    world.settle();
+    let verdict = world.verdict("node-00");
+    assert!(verdict.starts_with("Wait: a disruption budget holds pod ml/web"), "{verdict}");
+    world.guarded.clear();
+    world.pass(11);
+    world.run();
+    assert!(world.is_complete());
+}
