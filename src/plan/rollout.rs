@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::select::{Scope, node_block, pick_block, rollout_hold};
+use super::select::{Scope, node_block, pick_block, rollout_hold, uninstalling};
 use super::{Done, batch, cleanup, due, status, visit};
 use crate::model::{
     Action, CordonMark, Node, Plan, Reason, SnapshotSpec, StatusWrite, Urgency, Verdict,
@@ -53,7 +53,9 @@ fn standing<'a>(
         return Some(Verdict::blocked(Reason::MalformedState { why }));
     }
     let needs = scope.needs(node);
-    let Some(first) = needs.keys().next() else { return Some(Verdict::done()) };
+    let Some(first) = needs.keys().next() else {
+        return Some(uninstalling(scope, node).unwrap_or(Verdict::done()));
+    };
     if let Some(verdict) =
         node_block(scope, node).or_else(|| pick_block(scope, node, done)).or_else(|| hold.cloned())
     {

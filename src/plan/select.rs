@@ -161,13 +161,8 @@ pub(crate) fn node_block<'a>(scope: &Scope<'a>, node: &'a Node) -> Option<Verdic
 
 /// Returns why a node that needs work may not be picked now, batches and budget aside.
 pub(crate) fn pick_block<'a>(scope: &Scope<'a>, node: &'a Node, done: &Done) -> Option<Verdict> {
-    let uninstalling =
-        scope.rollout.packages.values().find(|package| {
-            package.uninstall.apply && scope.entries(node).contains_key(&package.id())
-        });
-    if let Some(package) = uninstalling {
-        let package = package.name.clone();
-        return Some(Verdict::blocked(Reason::UninstallUnsupported { package }));
+    if let Some(verdict) = uninstalling(scope, node) {
+        return Some(verdict);
     }
     if let Some(verdict) = failed_here(scope, node) {
         return Some(verdict);
@@ -177,6 +172,16 @@ pub(crate) fn pick_block<'a>(scope: &Scope<'a>, node: &'a Node, done: &Done) -> 
     }
     working_rollout(scope.input, node)
         .map(|rollout| Verdict::wait(Reason::OtherRollout { rollout: rollout.to_owned() }))
+}
+
+/// Returns that a package which is on the node asks for its uninstall.
+pub(crate) fn uninstalling<'a>(scope: &Scope<'a>, node: &'a Node) -> Option<Verdict> {
+    let entries = scope.entries(node);
+    let package = scope.rollout.packages.values().find(|package| {
+        package.uninstall.apply && entries.values().any(|entry| entry.name == package.name)
+    })?;
+    let package = package.name.clone();
+    Some(Verdict::blocked(Reason::UninstallUnsupported { package }))
 }
 
 /// Returns the failure that ended this node's visit to the present target: it is not repeated
