@@ -214,7 +214,7 @@ impl<'a> Audit<'a> {
         for patch in picks {
             let Some(record) = &patch.record else { continue };
             let batch = open.get(&record.batch).filter(|batch| {
-                let orders = batch.order_from..batch.order_from + batch.size;
+                let orders = batch.order_from..batch.order_from.saturating_add(batch.size);
                 batch.target == record.target && orders.contains(&record.order)
             });
             if batch.is_none() {

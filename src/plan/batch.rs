@@ -218,7 +218,7 @@ fn show(
     compartment.in_progress =
         count(scope.nodes.iter().filter(|node| scope.open_record(node).is_some()).count());
     compartment.progress_percent =
-        (compartment.completed * 100).checked_div(compartment.matched).unwrap_or(100);
+        compartment.completed.saturating_mul(100).checked_div(compartment.matched).unwrap_or(100);
     if compartment.batch_state.current_batch == 0 {
         compartment.batch_state = BatchState::default();
     }

@@ -72,7 +72,7 @@ fn new_record(
     let now = scope.input.now;
     // The visit is also unique when the record was lost: it grows with the clock.
     let clock = u64::try_from(now.as_second()).unwrap_or(0);
-    let visit = before.map_or(0, |before| before.visit + 1).max(clock);
+    let visit = before.map_or(0, |before| before.visit.saturating_add(1)).max(clock);
     Record {
         v: RECORD_VERSION,
         cr_uid: scope.resource.uid.clone(),

@@ -262,7 +262,7 @@ fn recorded_attempts(visit: &Visit<'_>, group: Group, entry: &Entry) -> u32 {
 
 fn create(visit: &Visit<'_>, entry: &Entry, work: Work, plan: &mut Plan) -> Verdict {
     debug_assert!(visit.record.phase != Phase::Released, "a released visit starts nothing");
-    let attempt = recorded_attempts(visit, work.group(), entry) + 1;
+    let attempt = recorded_attempts(visit, work.group(), entry).saturating_add(1);
     plan.actions.push(Action::CreateExecutor(ExecutorSpec {
         visit: visit.visit_ref(),
         rollout_uid: visit.scope.resource.uid.clone(),

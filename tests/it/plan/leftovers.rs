@@ -66,3 +66,17 @@ fn an_uninstall_is_held_and_said_also_where_nothing_else_is_due() {
     let verdict = world.verdict("node-00");
     assert!(verdict.starts_with("Blocked: motd asks for its uninstall"), "{verdict}");
 }
+
+#[test]
+fn numbers_that_somebody_wrote_into_annotations_and_status_do_not_overflow() {
+    let mut world = world(1, rollout(1, vec![package("motd", "1.0.0")]));
+    world.run();
+    let node = world.input.observed.nodes.get_mut("node-00").unwrap();
+    let record = node.rollouts.get_mut("tuning").unwrap().record.as_mut().unwrap();
+    record.visit = u64::MAX;
+    record.attempts.insert("motd".to_owned(), u32::MAX);
+    let status = world.input.observed.resources.get_mut("tuning").unwrap().status.as_mut().unwrap();
+    status.memory.order_next = u32::MAX - 1;
+    world.set_rollout(rollout(1, vec![package("motd", "1.0.1")]));
+    world.settle();
+}
