@@ -185,10 +185,12 @@ pub struct NodeArgs {
         value_parser = values::host_folder
     )]
     pub agent_log_root: String,
-    /// Fails a stage that takes longer, where its package names no stageTimeout; 0 never.
+    /// Ends a pod whose stages take longer, where its package names no stageTimeout; 0 never.
+    ///
+    /// A backstop: the kubelet ends the pod after the sum over its stages and a quarter of an hour.
     #[arg(long, value_name = "DURATION", default_value = "1h")]
     pub stage_timeout: GoDuration,
-    /// Takes this taint off a node once every runtime-required package is on it.
+    /// Lets executor pods run on nodes with this taint; it is neither put on nor taken off.
     #[arg(
         long, value_name = "TAINT", value_parser = values::taint,
         default_value = "nodewright.nvidia.com=runtime-required:NoSchedule"
