@@ -209,7 +209,7 @@ pub const NODE_META_NODE_NAME: &str = "nodewright.nvidia.com/Node.name";
 
 /// Source ConfigMap annotation: stops all new disruption while it is there.
 ///
-/// Writer: people, through `nodewright stop --all` and `go`. Source: ours (design §7).
+/// Writer: people, with kubectl. Source: ours (design §7).
 pub const STOP: &str = "nodewright.nvidia.com/stop";
 
 /// Source ConfigMap annotation: the 40 hex digits of a held commit that a person lets through.

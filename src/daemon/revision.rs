@@ -20,7 +20,7 @@ use crate::cluster::resources::{
 };
 use crate::cluster::source_state::{ManagedKind, ManagedObject, SourceState, SourceStates};
 use crate::cluster::source_watch::SourceWatch;
-use crate::cluster::{ClusterError, LeaderProof};
+use crate::cluster::{ClusterError, Disposition, LeaderProof};
 use crate::git::{self, Accepted, Ancestry, Candidate, CommitId, Decision, Hold, Revision};
 use crate::report::HeldRevision;
 
@@ -282,7 +282,7 @@ impl Revisions {
         let is_new = state.applied.as_ref() != Some(&revision);
         let applied = self.applier.apply(proof, steps).await;
         self.take_in(&applied);
-        let whole = self.standing.pending.is_empty();
+        let whole = self.standing.pending.is_empty() && !applied.iter().any(is_tried_again);
         let done = SourceState {
             applied: if whole { Some(revision.clone()) } else { state.applied.clone() },
             managed: listed_after(&listed, &applied),
@@ -316,13 +316,13 @@ impl Revisions {
     fn take_in(&mut self, applied: &[Applied]) {
         self.standing.problems.clear();
         for Applied { object, outcome } in applied {
-            let Some(trouble) = trouble(object, outcome) else {
-                self.standing.pending.remove(&object.name);
-                continue;
-            };
-            if trouble.next == Next::Person {
+            let trouble = trouble(object, outcome);
+            let waits = trouble.as_ref().is_some_and(|trouble| trouble.next == Next::Again);
+            // A policy may have the name of a rollout.
+            if object.kind == ManagedKind::NodeWright && !waits {
                 self.standing.pending.remove(&object.name);
             }
+            let Some(trouble) = trouble else { continue };
             let why = &trouble.why;
             tracing::warn!(object = %object, why, "object of the revision is not as Git wants it");
             self.standing.problems.push(format!("{object}: {why}"));
@@ -345,6 +345,22 @@ enum Next {
     Person,
 }
 
+/// Returns whether an object was not written and will be tried again: the revision is not applied
+/// before, also where no rollout waits for it.
+fn is_tried_again(applied: &Applied) -> bool {
+    match &applied.outcome {
+        Outcome::Failed(error) => error.disposition() != Disposition::GiveUp,
+        Outcome::Waiting { .. } => true,
+        Outcome::Written
+        | Outcome::Unchanged
+        | Outcome::Altered
+        | Outcome::Deleted
+        | Outcome::Refused(_)
+        | Outcome::Kept { .. }
+        | Outcome::Held { .. } => false,
+    }
+}
+
 fn trouble(object: &ManagedObject, outcome: &Outcome) -> Option<Trouble> {
     let (why, next) = match outcome {
         Outcome::Written | Outcome::Unchanged | Outcome::Deleted => return None,
@@ -361,6 +377,10 @@ fn trouble(object: &ManagedObject, outcome: &Outcome) -> Option<Trouble> {
             (format!("not in Git any more, kept while {named_by} names it"), Next::Again)
         }
         Outcome::Held { policy } => (format!("waits for {policy}"), Next::Again),
+        // The same refusal would come in every tick; it is compared again once a minute.
+        Outcome::Failed(error) if error.disposition() == Disposition::GiveUp => {
+            (chain(error), Next::Person)
+        }
         Outcome::Failed(error) => (chain(error), Next::Again),
     };
     Some(Trouble { why, next })

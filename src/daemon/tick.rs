@@ -17,8 +17,10 @@ use super::pull::{PullStatus, chain};
 use super::reporter::{State, until};
 use super::revision::{self, Revisions};
 use super::{Settings, Signs, SourceSettings, earlier};
+use crate::api::keys::STOP;
 use crate::clock::Clock;
 use crate::cluster::events::Events;
+use crate::cluster::source_state::SOURCE_NAME;
 use crate::cluster::{Actor, Executed, Leader, LeaderProof, Observer, Outcome, View};
 use crate::manifest;
 use crate::model::{Action, Desired, Input, Opening, Plan, Reason, Status, Urgency};
@@ -255,7 +257,10 @@ impl Loop {
         let standing = self.revisions.standing();
         let held = |name: &String| {
             if let Some(note) = &standing.stop {
-                let why = format!("stopped by hand ({note}); nodewright go lifts it");
+                let why = format!(
+                    "stopped by hand ({note}): take the annotation {STOP} off the ConfigMap \
+                     {SOURCE_NAME} to go on"
+                );
                 return Some(Reason::SourceHeld { why });
             }
             if standing.unread {
