@@ -155,7 +155,7 @@ impl Actor {
             Action::DeleteExecutors { rollout, visits } => {
                 self.delete_executors(proof, rollout, visits).await
             }
-            Action::DeleteExecutor { node: _, pod } => {
+            Action::DeleteExecutor { rollout: _, node: _, pod } => {
                 self.remove_pod(proof, pod, removals::executor(pod)).await
             }
         }

@@ -22,6 +22,7 @@ use crate::cluster::source_state::{ManagedKind, ManagedObject, SourceState, Sour
 use crate::cluster::source_watch::SourceWatch;
 use crate::cluster::{ClusterError, Disposition, LeaderProof};
 use crate::git::{self, Accepted, Ancestry, Candidate, CommitId, Decision, Hold, Revision};
+use crate::model::{Finding, ObjectRef, Severity};
 use crate::report::HeldRevision;
 
 /// How often resources that nobody changed in Git are compared with the cluster: somebody may have
@@ -40,7 +41,7 @@ pub(super) struct Standing {
     /// The revision whose resources are all in the cluster.
     pub applied: Option<String>,
     /// Objects that could not be written: what, and the way out.
-    pub problems: Vec<String>,
+    pub problems: Vec<Finding>,
     /// Somebody stopped all new disruption: the note.
     pub stop: Option<String>,
     /// The state of the source has not been read in this term: whether somebody stopped
@@ -146,7 +147,7 @@ impl Revisions {
         self.standing.unread = false;
         self.standing.stop = state.stop.as_ref().map(|stop| stop.note.clone());
         let Some(reading) = reading else {
-            self.standing.applied.clone_from(&state.applied);
+            self.note_unapplied(&state);
             return Ok(());
         };
         let commit = &reading.revision.commit;
@@ -157,6 +158,18 @@ impl Revisions {
             Decision::Held(hold) => self.hold(proof, reading, &state, &hold).await,
             Decision::Accept => self.apply(proof, reading, &state).await,
         }
+    }
+
+    /// What was accepted and only partly written, before a restart or a revision that is held,
+    /// keeps its rollouts from beginning anything new (design §8).
+    fn note_unapplied(&mut self, state: &SourceState) {
+        self.standing.applied.clone_from(&state.applied);
+        let unapplied = state.accepted.clone().filter(|_| state.accepted != state.applied);
+        self.standing.pending = match unapplied {
+            Some(_) => state.managed.iter().filter_map(rollout_name).collect(),
+            None => BTreeSet::new(),
+        };
+        self.standing.applying = unapplied;
     }
 
     async fn state(&mut self) -> Result<SourceState, RevisionError> {
@@ -239,9 +252,7 @@ impl Revisions {
             tracing::warn!(commit = %commit, reason, why = %held.why, "revision held");
         }
         self.standing.held = Some(held);
-        self.standing.pending.clear();
-        self.standing.applying = None;
-        self.standing.applied.clone_from(&state.applied);
+        self.note_unapplied(state);
         let wanted = SourceState { seen: Some(reading.revision.to_string()), ..state.clone() };
         self.write(proof, state, &wanted).await?;
         self.settled = Some((reading.revision.commit.clone(), self.clock.now()));
@@ -314,7 +325,7 @@ impl Revisions {
     /// Takes in what became of each step. What only a person can solve is not waited for: the
     /// other rollouts of the revision go on.
     fn take_in(&mut self, applied: &[Applied]) {
-        self.standing.problems.clear();
+        let before = std::mem::take(&mut self.standing.problems);
         for Applied { object, outcome } in applied {
             let trouble = trouble(object, outcome);
             let waits = trouble.as_ref().is_some_and(|trouble| trouble.next == Next::Again);
@@ -323,9 +334,12 @@ impl Revisions {
                 self.standing.pending.remove(&object.name);
             }
             let Some(trouble) = trouble else { continue };
-            let why = &trouble.why;
-            tracing::warn!(object = %object, why, "object of the revision is not as Git wants it");
-            self.standing.problems.push(format!("{object}: {why}"));
+            let problem = finding(object, &trouble);
+            if !before.contains(&problem) {
+                let why = &trouble.why;
+                tracing::warn!(object = %object, why, "object is not as Git wants it");
+            }
+            self.standing.problems.push(problem);
         }
     }
 }
@@ -343,6 +357,32 @@ enum Next {
     Again,
     /// Somebody.
     Person,
+}
+
+/// Returns the trouble as people read it beside what is wrong with files.
+fn finding(object: &ManagedObject, trouble: &Trouble) -> Finding {
+    let (severity, way_out) = match trouble.next {
+        Next::Person => (Severity::Error, "do as it says, or revert the commit"),
+        Next::Again => (Severity::Warning, "nothing: it is tried again"),
+    };
+    Finding {
+        file: "the cluster".to_owned(),
+        line: None,
+        column: None,
+        severity,
+        code: "NW0201".to_owned(),
+        object: Some(ObjectRef {
+            kind: object.kind.as_str().to_owned(),
+            name: object.name.clone(),
+        }),
+        path: None,
+        message: trouble.why.clone(),
+        way_out: way_out.to_owned(),
+    }
+}
+
+fn rollout_name(object: &ManagedObject) -> Option<String> {
+    (object.kind == ManagedKind::NodeWright).then(|| object.name.clone())
 }
 
 /// Returns whether an object was not written and will be tried again: the revision is not applied

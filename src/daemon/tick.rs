@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 use super::http::Readiness;
 use super::metrics::{Leadership, SourceHold};
 use super::news::{self, Verdicts};
-use super::pull::{PullStatus, chain};
+use super::pull::{PullStatus, Reading, chain};
 use super::reporter::{State, until};
 use super::revision::{self, Revisions};
 use super::{Settings, Signs, SourceSettings, earlier};
@@ -23,7 +23,9 @@ use crate::cluster::events::Events;
 use crate::cluster::source_state::SOURCE_NAME;
 use crate::cluster::{Actor, Executed, Leader, LeaderProof, Observer, Outcome, View};
 use crate::manifest;
-use crate::model::{Action, Desired, Input, Opening, Plan, Reason, Status, Urgency};
+use crate::model::{
+    Action, Desired, Finding, Input, Opening, Plan, Reason, Severity, Status, Urgency,
+};
 use crate::plan::{audit, freeze, plan};
 use crate::report::{FleetState, SourceMode, SourceView, plan_text, progress};
 
@@ -75,6 +77,8 @@ pub(super) struct Loop {
     /// What was last shown.
     shown: Option<Shown>,
     failures: u32,
+    /// What the API server refused for good in the last tick.
+    refused: Vec<Finding>,
 }
 
 /// What the last tick showed, to tell what changed.
@@ -122,6 +126,7 @@ impl Loop {
             outdated_crd: None,
             shown: None,
             failures: 0,
+            refused: Vec::new(),
         }
     }
 
@@ -149,7 +154,7 @@ impl Loop {
         }
         loop {
             let status = pulls.borrow_and_update().clone();
-            let rest = self.turn(&status).await;
+            let rest = self.turn(&status, &shutdown).await;
             let now = self.clock.now();
             let pause = rest.at.map_or(IDLE_TICK, |at| until(now, at).min(IDLE_TICK));
             self.outlets.signs.health.resting_until(now, after(now, pause));
@@ -169,7 +174,7 @@ impl Loop {
     }
 
     /// Ticks if we lead; otherwise shows nothing and waits.
-    async fn turn(&mut self, pulls: &PullStatus) -> Rest {
+    async fn turn(&mut self, pulls: &PullStatus, shutdown: &CancellationToken) -> Rest {
         let leading = self.leader.proof().zip(self.leader.epoch());
         let leadership = if leading.is_some() { Leadership::Leader } else { Leadership::Standby };
         self.outlets.signs.metrics.set_leadership(leadership);
@@ -183,7 +188,14 @@ impl Loop {
         };
         if self.refreshed_for != Some(epoch) {
             tracing::info!(epoch, "leading: listing everything anew before the first action");
-            self.observer.refresh().await;
+            tokio::select! {
+                () = self.observer.refresh() => {}
+                () = shutdown.cancelled() => return Rest { at: None },
+                () = self.clock.sleep(READ_TIMEOUT) => {
+                    tracing::warn!("the API server does not list everything in time, trying again");
+                    return Rest { at: Some(self.clock.now()) };
+                }
+            }
             self.revisions.forget();
             self.refreshed_for = Some(epoch);
         }
@@ -305,6 +317,7 @@ impl Loop {
     /// Logs what became of each action. Returns whether one of them must be tried again later.
     fn take_in(&mut self, executed: &[Executed]) -> bool {
         let mut failed = false;
+        self.refused.clear();
         for Executed { action, outcome } in executed {
             let what = plan_text::words(action);
             let outcome_word = outcome.word();
@@ -330,6 +343,7 @@ impl Loop {
                 }
                 Outcome::GaveUp(error) => {
                     failed = true;
+                    self.refused.push(refusal(&what, &chain(error)));
                     tracing::error!(
                         action = %what,
                         error = %chain(error),
@@ -384,6 +398,13 @@ impl Loop {
         });
     }
 
+    /// What is wrong in Git, in the cluster's answers to it, and in what the API server refused.
+    fn findings(&self, reading: Option<&Reading>) -> Vec<Finding> {
+        let in_git = reading.map(|reading| reading.findings.clone()).unwrap_or_default();
+        let standing = self.revisions.standing().problems.iter().cloned();
+        in_git.into_iter().chain(standing).chain(self.refused.iter().cloned()).collect()
+    }
+
     fn show_metrics(&self, input: &Input, plan: &Plan, source: &SourceView) {
         let metrics = &self.outlets.signs.metrics;
         metrics.observe(input, plan);
@@ -405,10 +426,25 @@ impl Loop {
             revision_seen: reading.map(|reading| reading.revision.to_string()),
             revision_applied: standing.applied.clone(),
             held: standing.held.clone(),
-            findings: reading.map(|reading| reading.findings.clone()).unwrap_or_default(),
+            findings: self.findings(reading.map(Arc::as_ref)),
             error: pulls.error.clone(),
             epoch: u64::try_from(epoch).unwrap_or(0),
         }
+    }
+}
+
+/// Returns a refusal as people read it: admission, quota or rights stand in the way.
+fn refusal(what: &str, why: &str) -> Finding {
+    Finding {
+        file: "the cluster".to_owned(),
+        line: None,
+        column: None,
+        severity: Severity::Error,
+        code: "NW0202".to_owned(),
+        object: None,
+        path: None,
+        message: format!("the API server refuses to {what}: {why}"),
+        way_out: "give the daemon the right, or change what refuses it".to_owned(),
     }
 }
 

@@ -45,6 +45,8 @@ pub enum Action {
     },
     /// Deletes one executor pod, by UID.
     DeleteExecutor {
+        /// The rollout it belongs to.
+        rollout: String,
         /// The node it is bound to.
         node: String,
         /// The pod.

@@ -122,6 +122,15 @@ pub struct Executor {
 }
 
 impl Executor {
+    /// Returns whether its first stage cannot start, for example for want of an image: nothing of
+    /// it ran on the host, so it may be replaced. One that is just being created is not stuck.
+    pub fn is_stuck(&self) -> bool {
+        self.phase == ExecutorPhase::Pending
+            && self.completed.is_empty()
+            && self.running.is_none()
+            && self.waiting.as_ref().is_some_and(|waiting| waiting.reason != "ContainerCreating")
+    }
+
     /// Returns whether it may still do something on the node.
     pub fn is_active(&self) -> bool {
         match self.phase {

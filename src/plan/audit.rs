@@ -122,7 +122,7 @@ fn rollout_of(action: &Action) -> &str {
         Action::Evict(eviction) => &eviction.rollout,
         Action::CreateExecutor(executor) => &executor.visit.rollout,
         Action::DeleteExecutors { rollout, .. } => rollout,
-        Action::DeleteExecutor { .. } => "",
+        Action::DeleteExecutor { rollout, .. } => rollout,
     }
 }
 

@@ -61,7 +61,7 @@ pub(crate) fn advance<'a>(
 /// a target, order numbers go on so that none is ever used twice.
 fn remembered(scope: &Scope<'_>) -> Memory {
     let before = scope.resource.status.as_ref().map(|status| &status.memory);
-    match before {
+    let mut memory = match before {
         Some(memory) if memory.target == scope.target => memory.clone(),
         Some(memory) => Memory {
             target: scope.target.clone(),
@@ -69,7 +69,12 @@ fn remembered(scope: &Scope<'_>) -> Memory {
             ..Memory::default()
         },
         None => Memory { target: scope.target.clone(), ..Memory::default() },
-    }
+    };
+    // A status that somebody wiped must not hand out again what nodes still carry.
+    let carried = scope.nodes.iter().filter_map(|node| scope.record(node));
+    let above = carried.map(|record| record.order.saturating_add(1)).max().unwrap_or(0);
+    memory.order_next = memory.order_next.max(above);
+    memory
 }
 
 fn members<'a>(scope: &Scope<'a>, open: &OpenBatch) -> Vec<(&'a Node, &'a Record)> {

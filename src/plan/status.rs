@@ -69,8 +69,12 @@ impl<'a> Tally<'a> {
             node.is_some_and(|node| scope.open_record(node).is_some())
         };
         for (name, verdict) in verdicts {
-            let failed =
-                matches!(verdict.reason, Reason::Failed { .. } | Reason::InterruptFailed { .. });
+            let failed = matches!(
+                verdict.reason,
+                Reason::Failed { .. }
+                    | Reason::InterruptFailed { .. }
+                    | Reason::DrainTimedOut { .. }
+            );
             match verdict.kind {
                 VerdictKind::Done => {
                     tally.done += 1;

@@ -18,7 +18,7 @@ use super::wording::{MESSAGE_MAX_BYTES, clean};
 const NAMES_MAX: usize = 20;
 
 /// Words of the reasons that make a batch fail.
-const FAILURES: [&str; 2] = ["Failed", "InterruptFailed"];
+const FAILURES: [&str; 3] = ["DrainTimedOut", "Failed", "InterruptFailed"];
 
 /// What was found.
 pub(super) struct Found {

@@ -81,7 +81,9 @@ pub fn words(action: &Action) -> String {
             let nodes: Vec<&str> = visits.iter().map(|visit| visit.node.as_str()).collect();
             format!("{rollout}: delete the executors of ended visits to {}", nodes.join(", "))
         }
-        Action::DeleteExecutor { node, pod } => format!("{node}: delete executor {pod}"),
+        Action::DeleteExecutor { rollout, node, pod } => {
+            format!("{rollout} on {node}: delete executor {pod}, which has not started")
+        }
     }
 }
 

@@ -8,8 +8,8 @@ use super::super::limits::{ATTEMPTS_MAX, MESSAGE_BYTES_MAX, REBOOT_DEADLINE, aft
 use super::super::select::Scope;
 use super::{Draft, Visit};
 use crate::model::{
-    Entry, ExecutorPhase, Group, Interrupt, InterruptRecord, Node, Outcome, Package, Phase, Reason,
-    Record, Rollout, Stage, State, Verdict,
+    Entry, Group, Interrupt, InterruptRecord, Node, Outcome, Package, Phase, Reason, Record,
+    Rollout, Stage, State, Verdict,
 };
 
 /// The record's reason when a node did not come back in time.
@@ -125,9 +125,9 @@ fn is_under_way(visit: &Visit<'_>, draft: &Draft, package: &str) -> bool {
 fn follow_target(visit: &Visit<'_>, draft: &mut Draft) {
     let new_target = draft.record.target != visit.scope.target;
     for package in visit.scope.rollout.packages.values() {
-        let running = visit.newest(Group::Install, &package.name).is_some_and(|executor| {
-            matches!(executor.phase, ExecutorPhase::Pending | ExecutorPhase::Running)
-        });
+        let running = visit
+            .newest(Group::Install, &package.name)
+            .is_some_and(|executor| executor.is_active() && !executor.is_stuck());
         let wanted = visit.scope.snapshot_name(package);
         let known = visit.scope.input.observed.snapshots.contains_key(wanted);
         let Some(entry) = draft.entries.get_mut(&package.id()) else { continue };
@@ -183,6 +183,7 @@ pub(crate) fn begin_ready(
         let busy = scope.executors.get(node.name.as_str()).is_some_and(|here| {
             here.iter().any(|executor| {
                 executor.is_active()
+                    && !executor.is_stuck()
                     && executor.visit.rollout == scope.rollout.name
                     && executor.package.name == package.name
             })

@@ -93,6 +93,7 @@ fn start_package(
     if let Some(executor) = visit.active.iter().find(|executor| {
         executor.visit.rollout == visit.scope.rollout.name && executor.package.name == entry.name
     }) {
+        replace_stuck(visit, executor, entry, plan);
         return running(visit, executor, entry, plan);
     }
     if let Some(verdict) = awaiting_parent(visit, entry) {
@@ -120,6 +121,19 @@ fn start_package(
         }
     };
     create(visit, entry, work, plan)
+}
+
+/// Takes a pod away that cannot start and that the target has left behind: a corrected image would
+/// otherwise wait until the wrong one's deadline.
+fn replace_stuck(visit: &Visit<'_>, executor: &Executor, entry: &Entry, plan: &mut Plan) {
+    let left_behind = entry.snapshot.as_ref() != Some(&executor.snapshot);
+    if left_behind && executor.is_stuck() && !executor.terminating {
+        plan.actions.push(Action::DeleteExecutor {
+            rollout: visit.scope.rollout.name.clone(),
+            node: visit.node.name.clone(),
+            pod: executor.reference.clone(),
+        });
+    }
 }
 
 /// Returns what a package waits for whose parent became due again after it had begun.

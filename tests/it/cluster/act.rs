@@ -366,7 +366,7 @@ async fn one_executor_is_deleted_by_uid() {
     let delete = |uid: &str| {
         let mut pod = pod.clone();
         pod.uid = uid.to_owned();
-        Action::DeleteExecutor { node: "gpu-1".to_owned(), pod }
+        Action::DeleteExecutor { rollout: "gpu".to_owned(), node: "gpu-1".to_owned(), pod }
     };
     let outcome = world.execute_one(delete("another")).await;
     assert!(is_conflict(&outcome, &format!("pod nodewright/{name}")), "{outcome:?}");

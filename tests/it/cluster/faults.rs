@@ -82,7 +82,11 @@ async fn lost_answers_about_objects_are_read_back() {
     let executor = executor_name(&spec);
     lose(&world, Fault::NeverAnswered, Action::CreateExecutor(spec.clone())).await;
     let reference = world.view().observed.executors[&executor].reference.clone();
-    let delete = Action::DeleteExecutor { node: "gpu-1".to_owned(), pod: reference };
+    let delete = Action::DeleteExecutor {
+        rollout: "gpu".to_owned(),
+        node: "gpu-1".to_owned(),
+        pod: reference,
+    };
     lose(&world, Fault::AnswerLost, delete).await;
     assert!(world.view().observed.executors.get(&executor).is_none_or(|it| it.terminating));
     let visits: Vec<VisitRef> = vec![spec.visit];

@@ -349,3 +349,22 @@ fn a_batch_that_this_tick_fills_is_what_the_rest_wait_for() {
     let waiting = &plan.verdicts["tuning"]["node-03"];
     assert_eq!(waiting.reason, Reason::WaitingForBatch { batch: 1 });
 }
+
+#[test]
+fn a_status_that_was_wiped_hands_out_no_order_number_again() {
+    let mut world = world(4, rollout(2, vec![package("motd", "1.0.0")]));
+    world.settle();
+    if let Some(resource) = world.input.observed.resources.get_mut("tuning") {
+        resource.status = None;
+    }
+    world.run();
+    assert!(world.is_complete());
+    let orders: std::collections::BTreeSet<u32> = world
+        .input
+        .observed
+        .nodes
+        .values()
+        .filter_map(|node| node.rollouts["tuning"].record.as_ref().map(|record| record.order))
+        .collect();
+    assert_eq!(orders.len(), 4, "{orders:?}");
+}

@@ -1,6 +1,6 @@
 //! What a visit does, step by step.
 
-use nodewright::model::{InterruptKind, StatusWord};
+use nodewright::model::{ExecutorPhase, InterruptKind, StatusWord, Waiting};
 use nodewright::plan::world::{End, Fate, World};
 
 use super::builders::{PackageExt, WorldExt, package, pod, rollout, world};
@@ -324,6 +324,27 @@ fn a_node_that_leaves_the_selection_is_let_go() {
     world.settle();
     let node = &world.input.observed.nodes["node-00"];
     assert!(!node.unschedulable && node.cordons.is_empty());
+}
+
+#[test]
+fn a_pod_that_cannot_start_is_replaced_when_its_image_is_corrected() {
+    let mut world = world(1, rollout(1, vec![package("motd", "1.0.0")]));
+    world.settle();
+    for executor in world.input.observed.executors.values_mut() {
+        executor.phase = ExecutorPhase::Pending;
+        executor.running = None;
+        let (reason, message) = ("ErrImagePull".to_owned(), "no such tag".to_owned());
+        executor.waiting = Some(Waiting { reason, message });
+    }
+    world.settle();
+    assert_eq!(world.active().len(), 1, "while it is wanted it is waited for");
+    world.set_rollout(rollout(1, vec![package("motd", "1.0.1")]));
+    world.settle();
+    let running = world.input.observed.executors.values().next().map(|it| it.package.to_string());
+    assert_eq!((world.active().len(), running.as_deref()), (1, Some("motd|1.0.1")));
+    world.run();
+    complete(&world);
+    assert_eq!(world.entry("node-00", "motd"), "1.0.1 config complete");
 }
 
 #[test]
