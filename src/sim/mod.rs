@@ -10,6 +10,8 @@ mod ledger;
 pub mod scene;
 pub mod server;
 
-pub use kubelet::{Kubelet, KubeletOptions, Pull, Rule, Run, Script};
+pub use kubelet::{
+    ContainerEnd, ContainerStart, Kubelet, KubeletOptions, Pull, Rule, Run, Runner, Script,
+};
 pub use ledger::{Ledger, Promise};
 pub use server::{Cluster, Fault, Faults, Matching, Request, Verb};

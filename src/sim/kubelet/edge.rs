@@ -1,9 +1,10 @@
 //! The kubelet's requests, each repeated until the API server has taken it or does not want it.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use k8s_openapi::api::coordination::v1::Lease;
-use k8s_openapi::api::core::v1::{Node, Pod};
+use k8s_openapi::api::core::v1::{ConfigMap, ConfigMapVolumeSource, Node, Pod};
 use kube::api::{Api, DeleteParams, Patch, PatchParams, PostParams, Preconditions};
 use kube::core::Status;
 use serde_json::{Value, json};
@@ -103,6 +104,25 @@ impl Edge {
         };
         if let Err(error) = result {
             tracing::debug!(node, %error, "lease not renewed");
+        }
+    }
+
+    /// Reads the texts of a mounted ConfigMap, and waits for one that is not there and must be.
+    pub async fn config_map(
+        &self,
+        namespace: &str,
+        source: &ConfigMapVolumeSource,
+    ) -> BTreeMap<String, String> {
+        let api: Api<ConfigMap> = Api::namespaced(self.client.clone(), namespace);
+        let name = &source.name;
+        loop {
+            match api.get_opt(name).await {
+                Ok(Some(found)) => return found.data.unwrap_or_default(),
+                Ok(None) if source.optional == Some(true) => return BTreeMap::new(),
+                Ok(None) => tracing::debug!(namespace, name, "kubelet waits for a config map"),
+                Err(error) => tracing::debug!(namespace, name, %error, "kubelet will read again"),
+            }
+            self.clock.sleep(RETRY_PAUSE).await;
         }
     }
 

@@ -2,15 +2,16 @@
 //!
 //! It works purely through a client, so the same code plays the nodes of the embedded API server
 //! and those of a real one (`nodewright sim kubelet`). It renews leases, reports readiness, runs
-//! pods to the outcome its [`Script`] says, reboots nodes, and ends pods that are deleted. It
-//! decides nothing that a real kubelet does not decide, and writes nothing but pod and node status,
-//! leases, the deletion of pods that have ended, and its count of reboots.
+//! pods to the outcome its [`Script`] says or its [`Runner`] reaches, reboots nodes, and ends pods
+//! that are deleted. It decides nothing that a real kubelet does not decide, and writes nothing but
+//! pod and node status, leases, the deletion of pods that have ended, and its count of reboots.
 
 mod board;
 mod driver;
 mod edge;
 mod node;
 mod pod;
+mod runner;
 mod script;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -23,6 +24,7 @@ use tokio::sync::mpsc;
 use crate::clock::Clock;
 
 pub(super) use self::node::identity;
+pub use self::runner::{ContainerEnd, ContainerStart, Runner};
 pub use self::script::{Pull, Rule, RuleError, Script};
 
 /// A real kubelet's, `nodeLeaseDurationSeconds` divided by four.
@@ -47,6 +49,8 @@ pub struct KubeletOptions {
     pub reboot_time: Duration,
     /// What happens in containers.
     pub script: Script,
+    /// What runs the containers of executors instead, for real; the script if `None`.
+    pub runner: Option<Arc<dyn Runner>>,
 }
 
 /// A handle to a kubelet: turns its knobs and tells what it did. All clones are the same kubelet.
@@ -103,6 +107,7 @@ impl Default for KubeletOptions {
             status_period: STATUS_PERIOD,
             reboot_time: REBOOT_TIME,
             script: Script::default(),
+            runner: None,
         }
     }
 }

@@ -13,6 +13,7 @@ use tokio::sync::{mpsc, watch};
 use super::board::{Board, Restarts, Slot};
 use super::edge::{Edge, Landed, PodId};
 use super::node::{Power, passed};
+use super::runner::{self, Course};
 use super::script::{Cue, Outcome, Pull};
 use super::{Kubelet, Run, Switch};
 use crate::api::keys::{ATTEMPT, NAME};
@@ -165,12 +166,12 @@ impl PodTask {
             if self.pull(Row::Init, index).await == Landed::ObjectGone {
                 return false;
             }
-            let (outcome, attempt) = self.outcome(container);
+            let (course, attempt) = self.course(container).await;
             self.board.init[index].start(self.edge.clock.now());
             if self.report().await == Landed::ObjectGone {
                 return false;
             }
-            self.edge.clock.sleep(outcome.run_time).await;
+            let outcome = course.end(self.edge.clock).await;
             if outcome.exit_code == 0 && restarts_node(container) {
                 // The reboot kills this very container; what follows happens after it.
                 if self.switches.send(Switch::Reboot).await.is_ok() {
@@ -216,8 +217,8 @@ impl PodTask {
         }
         if self.pod.labels().contains_key(NAME) {
             for (index, container) in main.iter().enumerate() {
-                let (outcome, attempt) = self.outcome(container);
-                self.edge.clock.sleep(outcome.run_time).await;
+                let (course, attempt) = self.course(container).await;
+                let outcome = course.end(self.edge.clock).await;
                 self.finish(Row::Main, index, outcome, attempt);
             }
         } else {
@@ -348,8 +349,22 @@ impl PodTask {
         self.edge.write_pod_status(&self.id, &status).await
     }
 
-    /// Returns how a container about to run will end, and which attempt it is: the pod's label
-    /// says, else the runs on this node are counted.
+    /// Returns what a container about to run does, and which attempt it is.
+    async fn course(&self, container: &Container) -> (Course, u32) {
+        let (outcome, attempt) = self.outcome(container);
+        let is_executor = self.pod.labels().contains_key(NAME);
+        let course = match &self.kubelet.options().runner {
+            Some(runner) if is_executor => {
+                let start = runner::prepare(&self.edge, &self.node, &self.pod, container).await;
+                Course::Real(runner.clone(), start)
+            }
+            Some(_) | None => Course::Scripted(outcome),
+        };
+        (course, attempt)
+    }
+
+    /// Returns how the script ends a container about to run, and which attempt it is: the
+    /// pod's label says, else the runs on this node are counted.
     fn outcome(&self, container: &Container) -> (Outcome, u32) {
         let knobs = self.kubelet.knobs();
         let labelled = self.pod.labels().get(ATTEMPT).and_then(|text| text.parse().ok());

@@ -24,14 +24,15 @@ pub(super) struct Ended {
 }
 
 /// A folder that plays the host's root, and the environment of executors on it.
-pub(super) struct Host {
+#[derive(Debug)]
+pub(crate) struct Host {
     folder: TempDir,
     env: BTreeMap<String, String>,
 }
 
 impl Host {
     /// Returns a host with `/bin/sh` and nothing else.
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let host = Self { folder, env: BTreeMap::new() };
         fs::create_dir(host.root()).expect("the root");
@@ -60,20 +61,20 @@ impl Host {
         self
     }
 
-    pub(super) fn root(&self) -> PathBuf {
+    pub(crate) fn root(&self) -> PathBuf {
         self.folder.path().join("root")
     }
 
-    pub(super) fn path(&self, host_path: &str) -> PathBuf {
+    pub(crate) fn path(&self, host_path: &str) -> PathBuf {
         self.root().join(host_path.trim_start_matches('/'))
     }
 
-    pub(super) fn read(&self, host_path: &str) -> String {
+    pub(crate) fn read(&self, host_path: &str) -> String {
         let path = self.path(host_path);
         fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
     }
 
-    pub(super) fn exists(&self, host_path: &str) -> bool {
+    pub(crate) fn exists(&self, host_path: &str) -> bool {
         self.path(host_path).exists()
     }
 
@@ -98,7 +99,7 @@ impl Host {
     }
 
     /// Returns the names in a folder of the host, sorted.
-    pub(super) fn list(&self, host_path: &str) -> Vec<String> {
+    pub(crate) fn list(&self, host_path: &str) -> Vec<String> {
         let mut names: Vec<String> = fs::read_dir(self.path(host_path))
             .expect("the folder")
             .map(|entry| entry.expect("an entry").file_name().into_string().expect("Unicode"))
@@ -168,7 +169,7 @@ impl Ended {
 }
 
 /// Only root may change its root; others become root in a user namespace of their own.
-fn as_root() -> Command {
+pub(crate) fn as_root() -> Command {
     let binary = env!("CARGO_BIN_EXE_nodewright");
     let uid = fs::metadata("/proc/self").expect("a /proc").uid();
     if uid == 0 {
@@ -199,7 +200,7 @@ fn copy_program(program: &Path, root: &Path) {
     }
 }
 
-fn copy_folder(from: &Path, to: &Path) {
+pub(crate) fn copy_folder(from: &Path, to: &Path) {
     fs::create_dir_all(to).expect("the folder");
     for entry in fs::read_dir(from).expect("the package") {
         let entry = entry.expect("an entry");

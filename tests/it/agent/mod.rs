@@ -2,7 +2,7 @@
 
 mod config;
 mod flags;
-mod host;
+pub(crate) mod host;
 mod interrupt;
 mod modes;
 mod steps;

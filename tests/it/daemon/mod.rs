@@ -5,6 +5,7 @@ mod faults;
 mod idle;
 mod kills;
 mod leadership;
+mod real_agent;
 mod safety;
 mod source;
 mod story;
