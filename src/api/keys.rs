@@ -68,6 +68,11 @@ pub fn rollout(resource: &str) -> String {
     format!("{PREFIX}rollout_{resource}")
 }
 
+/// Node annotation: somebody asks that nothing new be started on the node, and says why.
+///
+/// Writer: people. Source: ours (neighbours 1.12).
+pub const HOLD: &str = "nodewright.nvidia.com/hold";
+
 /// Node annotation: `"true"` when we put the named taint on a new node.
 ///
 /// Writer: daemon. Source: upstream.

@@ -34,7 +34,7 @@ const VERBS: [&str; 2] = ["accept", "run"];
 const PREFIX: &str = "NODEWRIGHT_";
 
 /// Names that other than ours are read for a flag, the first that is set wins.
-const FOREIGN: [(&str, &[&str]); 11] = [
+const FOREIGN: [(&str, &[&str]); 12] = [
     ("agent-image", &["AGENT_IMAGE"]),
     ("agent-log-root", &["AGENT_LOG_ROOT"]),
     ("copy-dir-root", &["COPY_DIR_ROOT"]),
@@ -45,6 +45,7 @@ const FOREIGN: [(&str, &[&str]); 11] = [
     ("namespace", &["NAMESPACE"]),
     ("own-node", &["NODE_NAME"]),
     ("probes", &["PROBE_PORT"]),
+    ("reapply-on-reboot", &["REAPPLY_ON_REBOOT"]),
     ("runtime-required-taint", &["RUNTIME_REQUIRED_TAINT"]),
     ("stage-timeout", &["JOB_STAGE_TIMEOUT"]),
 ];

@@ -21,7 +21,7 @@ use crate::cluster::resources::Adoption;
 use crate::daemon::http::ListenAddress;
 use crate::daemon::{self, Daemon, Listen, SourceSettings, StatusSettings};
 use crate::git::{Address, Remote, Source, Transport};
-use crate::model::{Floor, Taint};
+use crate::model::{Floor, NodeRules, Taint};
 
 /// Where the wanted state comes from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -190,7 +190,13 @@ pub struct NodeArgs {
     /// A backstop: the kubelet ends the pod after the sum over its stages and a quarter of an hour.
     #[arg(long, value_name = "DURATION", default_value = "1h")]
     pub stage_timeout: GoDuration,
-    /// Lets executor pods run on nodes with this taint; it is neither put on nor taken off.
+    /// Applies packages again after each reboot of a node, its own included.
+    #[arg(
+        long, value_name = "BOOL", default_value_t = false, default_missing_value = "true",
+        num_args = 0..=1, action = clap::ArgAction::Set
+    )]
+    pub reapply_on_reboot: bool,
+    /// Keeps workloads off a node by this taint until its runtimeRequired resources are complete.
     #[arg(
         long, value_name = "TAINT", value_parser = values::taint,
         default_value = "nodewright.nvidia.com=runtime-required:NoSchedule"
@@ -213,6 +219,8 @@ pub struct RunSettings {
     pub identity: String,
     /// What a rollout may do where its manifest does not say.
     pub floor: Floor,
+    /// Packages are applied again after each reboot.
+    pub reapply_on_reboot: bool,
     /// What the edge does on nodes.
     pub edge: EdgeSettings,
     /// Which node this process runs on.
@@ -280,6 +288,7 @@ impl RunSettings {
             cache,
             identity,
             floor,
+            reapply_on_reboot,
             edge,
             own_node,
             probes,
@@ -287,6 +296,11 @@ impl RunSettings {
             kubernetes: _,
         } = self;
         let followed = git.as_ref().map(|git| git.source.remote.address.clone());
+        let rules = NodeRules {
+            runtime_taint: edge.runtime_required_taint.clone(),
+            reapply_on_reboot,
+            ..NodeRules::default()
+        };
         let adoption = git.as_ref().map_or(Adoption::Refused, |git| git.adoption);
         // Another one for each process: how a candidate knows its own Lease again.
         let identity = format!("{identity}-{:08x}", fastrand::u32(..));
@@ -307,6 +321,7 @@ impl RunSettings {
             identity,
             own_node,
             floor,
+            rules,
             adoption,
             listen: Some(Listen { probes, metrics }),
         }
@@ -371,6 +386,7 @@ impl RunArgs {
         let ProcessArgs { namespace, identity, own_node, probes, metrics, log: _ } = process;
         let identity = identity.map_or_else(|| host_name(environment), Ok)?;
         let floor = Floor { max_disturbed_percent: max_disturbed, stop_after: Some(stop_after) };
+        let reapply_on_reboot = nodes.reapply_on_reboot;
         let edge = nodes.edge_settings(&namespace);
         Ok(RunSettings {
             cluster,
@@ -379,6 +395,7 @@ impl RunArgs {
             cache,
             identity,
             floor,
+            reapply_on_reboot,
             edge,
             own_node,
             probes,
@@ -396,6 +413,7 @@ impl NodeArgs {
             copy_dir_root,
             agent_log_root,
             stage_timeout,
+            reapply_on_reboot: _,
             runtime_required_taint,
         } = self;
         EdgeSettings {

@@ -22,7 +22,7 @@ use super::store::{Store, Watched};
 use super::{names, removals};
 use crate::api::NodeWright;
 use crate::clock::Clock;
-use crate::model::{Action, Lane, PodRef, Refusal, Urgency};
+use crate::model::{Action, Lane, PodRef, Refusal, RefusalCause, Urgency};
 
 /// Lanes worked on at a time.
 ///
@@ -155,6 +155,12 @@ impl Actor {
             Action::DeleteExecutors { rollout, visits } => {
                 self.delete_executors(proof, rollout, visits).await
             }
+            Action::PatchTaints(patch) => self.patch_taints(proof, patch).await,
+            Action::SetFinalizer(write) => self.set_finalizer(proof, write).await,
+            Action::CleanNode(cleaning) => self.clean_node(proof, cleaning).await,
+            Action::DeleteUpstreamWork { rollout: _, node: _, work } => {
+                self.delete_upstream_work(proof, work).await
+            }
             Action::DeleteExecutor { rollout: _, node: _, pod } => {
                 self.remove_pod(proof, pod, removals::executor(pod)).await
             }
@@ -165,7 +171,11 @@ impl Actor {
     async fn conclude(&self, action: &Action, error: ClusterError) -> Outcome {
         let blocked = match action {
             Action::Evict(eviction) => removals::blocked_by(&error).inspect(|why| {
-                let refusal = Refusal { at: self.clock.now(), message: why.clone() };
+                let refusal = Refusal {
+                    at: self.clock.now(),
+                    message: why.clone(),
+                    cause: RefusalCause::Unknown,
+                };
                 self.store.note_refusal(&eviction.pod, refusal);
             }),
             Action::CreateSnapshot(_)
@@ -175,6 +185,10 @@ impl Actor {
             | Action::PatchNode(_)
             | Action::CreateExecutor(_)
             | Action::DeleteExecutors { .. }
+            | Action::PatchTaints(_)
+            | Action::SetFinalizer(_)
+            | Action::CleanNode(_)
+            | Action::DeleteUpstreamWork { .. }
             | Action::DeleteExecutor { .. } => None,
         };
         if let Some(why) = blocked {
@@ -203,10 +217,14 @@ impl Actor {
     fn target(&self, action: &Action) -> Target {
         match action {
             Action::PatchNode(patch) => Target::Node(patch.node.clone()),
+            Action::PatchTaints(patch) => Target::Node(patch.node.clone()),
+            Action::CleanNode(cleaning) => Target::Node(cleaning.node.clone()),
             Action::WriteNodeMetadata(metadata) => {
                 Target::Metadata(names::node_metadata_name(&metadata.rollout, &metadata.node))
             }
             Action::WriteStatus(write) => Target::NodeWright(write.rollout.clone()),
+            Action::SetFinalizer(write) => Target::NodeWright(write.rollout.clone()),
+            Action::DeleteUpstreamWork { work, .. } => Target::UpstreamWork(work.name.clone()),
             Action::CreateSnapshot(spec) => {
                 Target::ConfigMap(spec.package.snapshot_name(&spec.rollout))
             }
@@ -244,8 +262,8 @@ impl Actor {
             }
             // Not kept; written whole the next time.
             Target::Metadata(_) => {}
-            // Many objects; the watch tells of each.
-            Target::Executors(_) => {}
+            // Many objects, or one of a kind that is not kept whole; the watch tells of each.
+            Target::Executors(_) | Target::UpstreamWork(_) => {}
         }
     }
 
@@ -278,6 +296,7 @@ pub(super) enum Target {
     ConfigMap(String),
     Metadata(String),
     Executors(String),
+    UpstreamWork(String),
 }
 
 impl Target {
@@ -286,7 +305,11 @@ impl Target {
     fn is_changed_in_place(&self) -> bool {
         match self {
             Self::Node(_) | Self::NodeWright(_) => true,
-            Self::Pod(_) | Self::ConfigMap(_) | Self::Metadata(_) | Self::Executors(_) => false,
+            Self::Pod(_)
+            | Self::ConfigMap(_)
+            | Self::Metadata(_)
+            | Self::Executors(_)
+            | Self::UpstreamWork(_) => false,
         }
     }
 
@@ -297,6 +320,7 @@ impl Target {
             Self::NodeWright(name) => format!("nodewright {name}"),
             Self::ConfigMap(name) | Self::Metadata(name) => format!("configmap {name}"),
             Self::Executors(rollout) => format!("executors of rollout {rollout}"),
+            Self::UpstreamWork(name) => format!("{name} of upstream's operator"),
         }
     }
 }
@@ -321,6 +345,10 @@ fn lanes(actions: Vec<Action>) -> Vec<Vec<(usize, Action)>> {
         | Action::Evict(_)
         | Action::CreateExecutor(_)
         | Action::DeleteExecutors { .. }
+        | Action::PatchTaints(_)
+        | Action::SetFinalizer(_)
+        | Action::CleanNode(_)
+        | Action::DeleteUpstreamWork { .. }
         | Action::DeleteExecutor { .. } => false,
     };
     let (mut first, then): (Vec<_>, Vec<_>) =

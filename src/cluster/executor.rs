@@ -27,6 +27,9 @@ use crate::model::{ExecutorSpec, Group, Interrupt, Package, Stage, Work};
 /// Name of the container of an interrupt pod (upstream contract D.3).
 pub const INTERRUPT_CONTAINER: &str = "interrupt";
 
+/// Name of the container that brings the agent's image to a node before it is cordoned.
+pub const PULL_CONTAINER: &str = "pull-agent";
+
 /// How much longer than its stages' time-outs a pod may live: the time-outs count from the start
 /// of each stage, and images are pulled before. A backstop for a daemon that is gone.
 const DEADLINE_MARGIN: Duration = Duration::from_secs(15 * 60);
@@ -111,6 +114,8 @@ struct Context<'a> {
 impl Context<'_> {
     fn stages(&self) -> Vec<Stage> {
         match &self.spec.work {
+            Work::Pull { .. } => Vec::new(),
+            Work::Uninstall { .. } => vec![Stage::Uninstall],
             Work::Install { stages, .. } => stages.clone(),
             Work::Interrupt { .. } => vec![Stage::Interrupt],
             Work::Verify { .. } => vec![Stage::PostInterrupt],
@@ -177,7 +182,10 @@ impl Context<'_> {
 
     fn init_containers(&self) -> Vec<Container> {
         match &self.spec.work {
-            Work::Install { .. } | Work::Verify { .. } => self.stage_containers(),
+            Work::Pull { .. } => vec![self.pull_container()],
+            Work::Uninstall { .. } | Work::Install { .. } | Work::Verify { .. } => {
+                self.stage_containers()
+            }
             Work::Interrupt { interrupt, .. } => vec![self.interrupt_container(interrupt)],
         }
     }
@@ -191,6 +199,16 @@ impl Context<'_> {
             containers.push(self.agent_container(&format!("{prefix}-{stage}check"), &check));
         }
         containers
+    }
+
+    /// Brings the agent's image to the node; the package's comes with the main container.
+    fn pull_container(&self) -> Container {
+        Container {
+            name: PULL_CONTAINER.to_owned(),
+            image: Some(self.agent_image()),
+            args: Some(vec!["--version".to_owned()]),
+            ..Container::default()
+        }
     }
 
     fn copy_container(&self, prefix: &str) -> Container {

@@ -58,6 +58,8 @@ pub fn read(slim: &SlimPod) -> Option<Executor> {
         visit: visit_of_label(label(keys::VISIT)?)?,
     };
     let group = match label(keys::GROUP)? {
+        "pull" => Group::Pull,
+        "uninstall" => Group::Uninstall,
         "install" => Group::Install,
         "interrupt" => Group::Interrupt,
         "verify" => Group::Verify,
@@ -81,9 +83,14 @@ pub fn read(slim: &SlimPod) -> Option<Executor> {
         phase,
         completed: completed(group, &roles),
         running: roles.iter().find_map(|(role, container)| match (role, &container.standing) {
-            (Role::Stage(stage) | Role::Check(stage), Standing::Running) => Some(*stage),
+            (Role::Stage(stage) | Role::Check(stage), Standing::Running { .. }) => Some(*stage),
             _ => None,
         }),
+        stage_since: stage_since(&roles),
+        begun: slim
+            .containers
+            .iter()
+            .any(|container| !matches!(container.standing, Standing::Waiting { .. })),
         waiting: waiting(phase, &roles),
         finished: finished(phase, slim),
         failure: failed.then(|| failure(slim, &roles)),
@@ -116,6 +123,20 @@ fn role(container: &str, package: &str) -> Option<Role> {
         "" => Some(Role::Stage(stage)),
         "check" => Some(Role::Check(stage)),
         _ => None,
+    })
+}
+
+/// Returns when the step of the stage that runs now started: its check is part of it.
+fn stage_since(roles: &[(Role, &ContainerState)]) -> Option<Timestamp> {
+    let running = roles.iter().find_map(|(role, container)| match (role, &container.standing) {
+        (Role::Stage(stage) | Role::Check(stage), Standing::Running { .. }) => Some(*stage),
+        _ => None,
+    })?;
+    roles.iter().find_map(|(role, container)| match &container.standing {
+        Standing::Running { started } | Standing::Terminated { started, .. } => {
+            (*role == Role::Stage(running)).then_some(*started).flatten()
+        }
+        Standing::Waiting { .. } => None,
     })
 }
 
@@ -168,7 +189,7 @@ fn waiting(phase: ExecutorPhase, roles: &[(Role, &ContainerState)]) -> Option<Wa
         Standing::Waiting { reason, message } => {
             Some(Waiting { reason: reason.clone(), message: bounded_message(message) })
         }
-        Standing::Running | Standing::Terminated { .. } => None,
+        Standing::Running { .. } | Standing::Terminated { .. } => None,
     }
 }
 
@@ -181,7 +202,7 @@ fn finished(phase: ExecutorPhase, slim: &SlimPod) -> Option<Timestamp> {
     }
     let ended = slim.containers.iter().filter_map(|container| match &container.standing {
         Standing::Terminated { finished, .. } => *finished,
-        Standing::Waiting { .. } | Standing::Running => None,
+        Standing::Waiting { .. } | Standing::Running { .. } => None,
     });
     ended.max().or_else(|| {
         slim.conditions.iter().filter_map(|condition| condition.last_transition_time).max()
@@ -194,7 +215,7 @@ fn failure(slim: &SlimPod, roles: &[(Role, &ContainerState)]) -> Failure {
         Standing::Terminated { exit_code, reason, message, .. } if *exit_code != 0 => {
             Some((*role, *exit_code, reason.as_str(), message.as_str()))
         }
-        Standing::Terminated { .. } | Standing::Waiting { .. } | Standing::Running => None,
+        Standing::Terminated { .. } | Standing::Waiting { .. } | Standing::Running { .. } => None,
     });
     let disrupted = is_disrupted(slim, culprit.map(|(_, _, reason, _)| reason));
     let Some((role, exit_code, reason, message)) = culprit else {

@@ -125,17 +125,17 @@ fn effect(effect: TaintEffect) -> &'static str {
 /// Returns the package whose config files the pod mounts, if it mounts any.
 fn configured(spec: &ExecutorSpec) -> Option<&Package> {
     match &spec.work {
-        Work::Install { package, .. } | Work::Verify { package } => {
+        Work::Uninstall { package } | Work::Install { package, .. } | Work::Verify { package } => {
             Some(package).filter(|package| !package.config_map.is_empty())
         }
-        // An interrupt runs no script of the package.
-        Work::Interrupt { .. } => None,
+        // Neither runs a script of the package.
+        Work::Pull { .. } | Work::Interrupt { .. } => None,
     }
 }
 
 fn metadata_volume(spec: &ExecutorSpec) -> String {
     match &spec.work {
-        Work::Install { .. } | Work::Verify { .. } => {
+        Work::Pull { .. } | Work::Uninstall { .. } | Work::Install { .. } | Work::Verify { .. } => {
             safe_name(LABEL_MAX_BYTES, &["metadata", &spec.visit.node])
         }
         Work::Interrupt { .. } => {

@@ -19,6 +19,7 @@ pub mod metadata;
 pub mod names;
 pub mod node_patch;
 pub mod node_state;
+mod node_writes;
 pub mod observe;
 mod removals;
 pub mod requests;

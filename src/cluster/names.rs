@@ -59,7 +59,9 @@ pub fn visit_of_label(label: &str) -> Option<u64> {
 pub fn executor_name(spec: &ExecutorSpec) -> String {
     let package = spec.work.package_id();
     let kind = match &spec.work {
-        Work::Install { .. } | Work::Verify { .. } => "",
+        Work::Pull { .. } | Work::Uninstall { .. } | Work::Install { .. } | Work::Verify { .. } => {
+            ""
+        }
         Work::Interrupt { interrupt, .. } => interrupt.kind.as_str(),
     };
     let visit = visit_label(&spec.visit);

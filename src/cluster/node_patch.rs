@@ -1,4 +1,4 @@
-//! The three kinds of node patch (design §4 rules 2, 7 and 8).
+//! The kinds of node patch (design §4 rules 2, 7 and 8).
 //!
 //! In: a [`NodePatch`], and the node as it is known. Out: the body of one request whose
 //! preconditions fail where the node is not what the planner saw.
@@ -40,7 +40,9 @@ struct Changes {
 pub fn build(patch: &NodePatch, known: Option<&Node>) -> Result<(Body, Value), NoPatch> {
     let changes = changes(patch)?;
     match &patch.kind {
-        PatchKind::Pick { resource_version } | PatchKind::Release { resource_version } => {
+        PatchKind::Pick { resource_version }
+        | PatchKind::Recordon { resource_version }
+        | PatchKind::Release { resource_version } => {
             Ok((Body::MergePatch, merge(&changes, resource_version)))
         }
         PatchKind::Progress { record_text, entries_text } => {
@@ -114,7 +116,7 @@ fn changes(patch: &NodePatch) -> Result<Changes, NoPatch> {
         PatchKind::Pick { .. } => {
             annotations.push((keys::version(rollout), Some(STATE_LAYOUT_VERSION.to_owned())));
         }
-        PatchKind::Progress { .. } | PatchKind::Release { .. } => {}
+        PatchKind::Recordon { .. } | PatchKind::Progress { .. } | PatchKind::Release { .. } => {}
     }
     Ok(changes)
 }

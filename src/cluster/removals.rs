@@ -12,7 +12,9 @@ use super::error::ClusterError;
 use super::names::visit_label;
 use super::requests::{Body, Mutation, Verb};
 use crate::api::keys;
-use crate::model::{ConfigMapRef, Eviction, EvictionMethod, PodRef, VisitRef};
+use crate::model::{
+    ConfigMapRef, Eviction, EvictionMethod, PodRef, UpstreamKind, UpstreamRef, VisitRef,
+};
 
 /// Visits in one `deletecollection`: its selector stands in the URL, at about 20 bytes each.
 pub const VISITS_PER_REQUEST_MAX: usize = 500;
@@ -52,6 +54,22 @@ pub fn executor(pod: &PodRef) -> Mutation {
         path: pod_path(pod),
         body: Body::Json,
         content: delete_options(&pod.uid, None),
+    }
+}
+
+/// Returns the request that deletes a Job or pod of upstream's.
+pub fn upstream_work(work: &UpstreamRef) -> Mutation {
+    let UpstreamRef { kind, namespace, name, uid } = work;
+    let folder = match kind {
+        UpstreamKind::Job => format!("/apis/batch/v1/namespaces/{namespace}/jobs"),
+        UpstreamKind::Pod => format!("/api/v1/namespaces/{namespace}/pods"),
+    };
+    Mutation {
+        what: format!("deleting {name} of upstream's operator"),
+        verb: Verb::Delete,
+        path: format!("{folder}/{name}"),
+        body: Body::Json,
+        content: delete_options(uid, None),
     }
 }
 

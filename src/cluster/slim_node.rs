@@ -3,6 +3,8 @@
 //! In: JSON of a Node, 15 KB and more. Out: what something depends on.
 //! Must never: keep annotations of others, images, addresses or managed fields.
 
+use std::collections::BTreeMap;
+
 use jiff::Timestamp;
 use kube::core::ObjectMeta;
 use serde::Deserialize;
@@ -11,6 +13,9 @@ use super::node_state::{MARK, read_annotations};
 use super::slim::{WireMeta, null_as_empty, watchable_as};
 use crate::api::keys;
 use crate::model::{Node, Taint, TaintEffect};
+
+/// The extended resource under which GPUs are offered.
+const GPU_RESOURCE: &str = "nvidia.com/gpu";
 
 /// A node, with the metadata that kube's watcher asks for.
 #[derive(Debug, Clone, Deserialize)]
@@ -57,6 +62,8 @@ struct WireStatus {
     #[serde(deserialize_with = "null_as_empty")]
     conditions: Vec<WireCondition>,
     #[serde(deserialize_with = "null_as_empty")]
+    allocatable: BTreeMap<String, String>,
+    #[serde(deserialize_with = "null_as_empty")]
     node_info: WireNodeInfo,
 }
 
@@ -92,6 +99,8 @@ impl From<WireNode> for SlimNode {
         let shell = metadata.shell();
         metadata.annotations.retain(|key, _| key.starts_with(keys::PREFIX));
         let unschedulable_manager = unschedulable_manager(&metadata);
+        let hold = metadata.annotations.get(keys::HOLD).cloned();
+        let is_new = metadata.annotations.is_empty();
         let (rollouts, cordons) = read_annotations(&metadata.annotations);
         let ready = status.conditions.iter().find(|condition| condition.kind == "Ready");
         let node = Node {
@@ -109,6 +118,10 @@ impl From<WireNode> for SlimNode {
             boot_id: status.node_info.boot_id,
             machine_id: status.node_info.machine_id,
             deleting: metadata.deletion_timestamp.is_some(),
+            hold,
+            is_new,
+            gpus: status.allocatable.get(GPU_RESOURCE).and_then(|text| text.parse().ok()),
+            claims: Vec::new(),
             cordons,
             rollouts,
         };
@@ -158,6 +171,10 @@ pub fn is_same_node(one: &Node, other: &Node) -> bool {
         machine_id,
         deleting,
         ignored,
+        hold,
+        is_new,
+        gpus,
+        claims,
         cordons,
         rollouts,
     } = one;
@@ -174,6 +191,10 @@ pub fn is_same_node(one: &Node, other: &Node) -> bool {
         && *machine_id == other.machine_id
         && *deleting == other.deleting
         && *ignored == other.ignored
+        && *hold == other.hold
+        && *is_new == other.is_new
+        && *gpus == other.gpus
+        && *claims == other.claims
         && *cordons == other.cordons
         && *rollouts == other.rollouts
 }

@@ -58,7 +58,10 @@ pub enum Standing {
         message: String,
     },
     /// Started and not ended.
-    Running,
+    Running {
+        /// When.
+        started: Option<Timestamp>,
+    },
     /// Ended.
     Terminated {
         /// Its exit code.
@@ -67,7 +70,9 @@ pub enum Standing {
         reason: String,
         /// The termination message.
         message: String,
-        /// When.
+        /// When it started.
+        started: Option<Timestamp>,
+        /// When it ended.
         finished: Option<Timestamp>,
     },
 }
@@ -134,8 +139,14 @@ struct WireContainer {
 #[serde(default)]
 struct WireState {
     waiting: Option<WireWaiting>,
-    running: Option<Value>,
+    running: Option<WireRunning>,
     terminated: Option<WireTerminated>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct WireRunning {
+    started_at: Option<Timestamp>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -151,6 +162,7 @@ struct WireTerminated {
     exit_code: i32,
     reason: Option<String>,
     message: Option<String>,
+    started_at: Option<Timestamp>,
     finished_at: Option<Timestamp>,
 }
 
@@ -170,7 +182,10 @@ impl From<WirePod> for SlimPod {
         let has_executor_labels =
             metadata.labels.contains_key(keys::NAME) && metadata.labels.contains_key(keys::PACKAGE);
         let created = metadata.creation_timestamp;
-        let terminating = metadata.deletion_timestamp.is_some();
+        let deletes_at = metadata.deletion_timestamp;
+        let ready = conditions
+            .iter()
+            .any(|condition| condition.kind == "Ready" && condition.status == "True");
         let WireMeta { name, namespace, uid, mut annotations, labels, owner_references, .. } =
             metadata;
         let controller = owner_references
@@ -182,7 +197,9 @@ impl From<WirePod> for SlimPod {
             node: spec.node_name.unwrap_or_default(),
             labels,
             phase: phase(phase_word.as_deref()),
-            terminating,
+            terminating: deletes_at.is_some(),
+            deletes_at,
+            ready,
             controller,
             mirror: annotations.contains_key("kubernetes.io/config.mirror"),
             tolerates_unschedulable: spec.tolerations.iter().any(tolerates_unschedulable),
@@ -221,10 +238,11 @@ impl From<WireContainer> for ContainerState {
                 exit_code: ended.exit_code,
                 reason: ended.reason.unwrap_or_default(),
                 message: ended.message.unwrap_or_default(),
+                started: ended.started_at,
                 finished: ended.finished_at,
             }
-        } else if running.is_some() {
-            Standing::Running
+        } else if let Some(running) = running {
+            Standing::Running { started: running.started_at }
         } else {
             let WireWaiting { reason, message } = waiting.unwrap_or_default();
             Standing::Waiting {

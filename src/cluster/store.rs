@@ -205,6 +205,11 @@ impl Store {
         self.lock().nodewrights.get(name).and_then(|kept| kept.read.as_ref().ok().cloned())
     }
 
+    /// Returns the metadata of a NodeWright, also of one that cannot be read.
+    pub fn nodewright_metadata(&self, name: &str) -> Option<ObjectMeta> {
+        self.lock().nodewrights.get(name).map(|kept| kept.metadata.clone())
+    }
+
     /// Notes that a watch does not work; returns whether that, or its reason, is new.
     pub fn note_trouble(&self, kind: &'static str, error: String, now: Timestamp) -> bool {
         let mut state = self.lock();
@@ -320,7 +325,12 @@ fn resource(kept: &KeptResource<NodeWright>) -> model::Resource {
         paused: is_true(keys::PAUSE),
         disabled: is_true(keys::DISABLE),
         deleting: metadata.deletion_timestamp.is_some(),
+        finalizer: metadata
+            .finalizers
+            .as_ref()
+            .is_some_and(|all| all.iter().any(|finalizer| finalizer == keys::FINALIZER)),
         status: written.map(status::from_api),
+        upstream: None,
     }
 }
 

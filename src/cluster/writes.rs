@@ -158,6 +158,7 @@ impl Actor {
     ) -> Result<Outcome, ClusterError> {
         let kind = match &patch.kind {
             crate::model::PatchKind::Pick { .. } => "picking",
+            crate::model::PatchKind::Recordon { .. } => "cordoning again",
             crate::model::PatchKind::Progress { .. } => "recording progress on",
             crate::model::PatchKind::Release { .. } => "releasing",
         };

@@ -30,7 +30,7 @@ use crate::cluster::events::Events;
 use crate::cluster::resources::Adoption;
 use crate::cluster::{Actor, EdgeSettings, Leader, Observer};
 use crate::git::{Remote, Source, Transport};
-use crate::model::Floor;
+use crate::model::{Floor, NodeRules};
 use crate::report::FleetState;
 
 use http::{Health, LOOP_SILENCE_MAX, ListenAddress, Servers};
@@ -82,6 +82,8 @@ pub struct Settings {
     pub own_node: Option<String>,
     /// The cluster's own limits.
     pub floor: Floor,
+    /// How the cluster treats nodes.
+    pub rules: NodeRules,
     /// Whether objects of other tools are taken over.
     pub adoption: Adoption,
     /// Where probes and metrics are served; `None` serves none.

@@ -260,6 +260,7 @@ impl Loop {
             observed: view.observed.clone(),
             opening,
             floor: self.settings.floor,
+            rules: self.settings.rules.clone(),
             own_node: self.settings.own_node.clone(),
         }
     }

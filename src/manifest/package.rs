@@ -66,6 +66,7 @@ pub(super) fn package(
         None => None,
     };
     Some(model::Package {
+        env_digest: None,
         name: key.to_owned(),
         version: version?,
         image: image.clone(),

@@ -122,6 +122,8 @@ fn build(object: &NodeWright, breaches: &mut Breaches) -> Option<model::Rollout>
         drain: drain_config.map_or_else(model::DrainConfig::default, drain),
         tolerations: additional_tolerations.clone(),
         runtime_required: *runtime_required,
+        runtime_required_cordon_after: *runtime_required_cordon_after,
+        auto_taint_new_nodes: *auto_taint_new_nodes,
         packages,
     })
 }

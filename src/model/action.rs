@@ -7,7 +7,8 @@ use k8s_openapi::api::core::v1::Toleration;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Entries, Interrupt, Package, PackageId, PodRef, Record, Stage, Status, StatusWord, VisitRef,
+    Entries, Interrupt, Package, PackageId, PodRef, Record, Stage, Status, StatusWord, Taint,
+    UpstreamRef, VisitRef,
 };
 
 /// What must happen in order; different lanes do not wait for each other.
@@ -43,6 +44,21 @@ pub enum Action {
         /// The visits.
         visits: Vec<VisitRef>,
     },
+    /// Changes taints of a node, and what goes with them in the same patch.
+    PatchTaints(TaintPatch),
+    /// Adds or removes our finalizer on a resource.
+    SetFinalizer(FinalizerWrite),
+    /// Removes what a deleted resource left on a node.
+    CleanNode(NodeCleaning),
+    /// Deletes a Job or pod of upstream's operator whose result has been taken in.
+    DeleteUpstreamWork {
+        /// The rollout it belongs to.
+        rollout: String,
+        /// The node it is bound to.
+        node: String,
+        /// Which.
+        work: UpstreamRef,
+    },
     /// Deletes one executor pod, by UID.
     DeleteExecutor {
         /// The rollout it belongs to.
@@ -64,12 +80,17 @@ impl Action {
             Self::WriteNodeMetadata(_) => "write-node-metadata",
             Self::PatchNode(patch) => match patch.kind {
                 PatchKind::Pick { .. } => "pick",
+                PatchKind::Recordon { .. } => "recordon",
                 PatchKind::Progress { .. } => "progress",
                 PatchKind::Release { .. } => "release",
             },
             Self::Evict(_) => "evict",
             Self::CreateExecutor(_) => "create-executor",
             Self::DeleteExecutors { .. } => "delete-executors",
+            Self::PatchTaints(_) => "patch-taints",
+            Self::SetFinalizer(_) => "set-finalizer",
+            Self::CleanNode(_) => "clean-node",
+            Self::DeleteUpstreamWork { .. } => "delete-upstream-work",
             Self::DeleteExecutor { .. } => "delete-executor",
         }
     }
@@ -85,6 +106,10 @@ impl Action {
             Self::PatchNode(patch) => Lane::Node(patch.node.clone()),
             Self::Evict(eviction) => Lane::Node(eviction.node.clone()),
             Self::CreateExecutor(executor) => Lane::Node(executor.visit.node.clone()),
+            Self::PatchTaints(patch) => Lane::Node(patch.node.clone()),
+            Self::SetFinalizer(write) => Lane::Rollout(write.rollout.clone()),
+            Self::CleanNode(cleaning) => Lane::Node(cleaning.node.clone()),
+            Self::DeleteUpstreamWork { node, .. } => Lane::Node(node.clone()),
             Self::DeleteExecutor { node, .. } => Lane::Node(node.clone()),
         }
     }
@@ -149,11 +174,16 @@ pub struct NodeMetadata {
     pub packages: BTreeMap<String, Package>,
 }
 
-/// Which of the three kinds of node patch it is (design §4 rules 2, 7 and 8).
+/// Which kind of node patch it is (design §4 rules 2, 7 and 8).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PatchKind {
     /// Merge patch with resourceVersion: membership, entries, cordon mark, unschedulable.
     Pick {
+        /// The node as it was read.
+        resource_version: String,
+    },
+    /// Merge patch with resourceVersion: a cordon of ours that a controller lifted, put back.
+    Recordon {
         /// The node as it was read.
         resource_version: String,
     },
@@ -196,6 +226,57 @@ pub struct NodePatch {
     pub unschedulable: Option<bool>,
 }
 
+/// A change of a node's taints: a JSON patch that tests UID, resourceVersion and the whole list.
+#[derive(Debug, Clone, PartialEq)]
+pub struct TaintPatch {
+    /// The node.
+    pub node: String,
+    /// Its UID.
+    pub node_uid: String,
+    /// The node as it was read.
+    pub resource_version: String,
+    /// The rollout that asks for it.
+    pub rollout: String,
+    /// The taints as they were read.
+    pub before: Vec<Taint>,
+    /// All taints afterwards, in the order of the list.
+    pub after: Vec<Taint>,
+    /// `autoTaint_<key>`: the key of a taint that we put on a node that joined.
+    pub auto_taint_mark: Option<String>,
+    /// `runtimeRequiredCordon` and `unschedulable`, set together (`true`); the mark alone removed
+    /// because somebody has uncordoned the node since (`false`).
+    pub cordon_after: Option<bool>,
+}
+
+/// Our finalizer on a resource, added or removed, by resourceVersion.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FinalizerWrite {
+    /// The resource.
+    pub rollout: String,
+    /// Its UID.
+    pub rollout_uid: String,
+    /// The precondition.
+    pub resource_version: String,
+    /// Whether it is there afterwards.
+    pub present: bool,
+}
+
+/// What a deleted resource leaves on a node (upstream contract B.15): its annotations and label go,
+/// `nodeState_<cr>` stays while it names something that is on the host.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NodeCleaning {
+    /// The node.
+    pub node: String,
+    /// Its UID.
+    pub node_uid: String,
+    /// The node as it was read.
+    pub resource_version: String,
+    /// The rollout whose keys go.
+    pub rollout: String,
+    /// `nodeState_<cr>` stays.
+    pub keep_entries: bool,
+}
+
 /// How a pod is moved.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum EvictionMethod {
@@ -223,6 +304,16 @@ pub struct Eviction {
 /// What an executor does.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Work {
+    /// Pull the package's images, and nothing else.
+    Pull {
+        /// The wanted package.
+        package: Package,
+    },
+    /// Copy the package as it was installed, then uninstall and its check.
+    Uninstall {
+        /// The snapshot's content.
+        package: Package,
+    },
     /// Copy the package, then these stages in order, each with its check.
     Install {
         /// The snapshot's content.
@@ -248,7 +339,9 @@ impl Work {
     /// Returns the package the work is for.
     pub fn package(&self) -> &Package {
         match self {
-            Self::Install { package, .. }
+            Self::Pull { package }
+            | Self::Uninstall { package }
+            | Self::Install { package, .. }
             | Self::Interrupt { package, .. }
             | Self::Verify { package } => package,
         }
@@ -257,6 +350,8 @@ impl Work {
     /// Returns the group the executor belongs to.
     pub fn group(&self) -> super::Group {
         match self {
+            Self::Pull { .. } => super::Group::Pull,
+            Self::Uninstall { .. } => super::Group::Uninstall,
             Self::Install { .. } => super::Group::Install,
             Self::Interrupt { .. } => super::Group::Interrupt,
             Self::Verify { .. } => super::Group::Verify,

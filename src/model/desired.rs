@@ -75,6 +75,10 @@ pub struct Rollout {
     pub tolerations: Vec<Toleration>,
     /// Only for nodes that must not run workloads before they are done.
     pub runtime_required: bool,
+    /// Leave a node cordoned when its runtime-required taint goes.
+    pub runtime_required_cordon_after: bool,
+    /// Taint nodes that join; only together with `runtime_required`.
+    pub auto_taint_new_nodes: bool,
     /// Packages by name.
     pub packages: BTreeMap<String, Package>,
 }

@@ -11,6 +11,10 @@ use super::{PackageId, PodRef, Stage};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Group {
+    /// Pulls a package's image, before its node is cordoned; belongs to no visit.
+    Pull,
+    /// Takes a version off the host: uninstall and its check.
+    Uninstall,
     /// Copy, then apply or upgrade, then config, each with its check.
     Install,
     /// The merged interrupt of the visit.
@@ -23,6 +27,8 @@ impl Group {
     /// Returns the word used in labels and names.
     pub fn as_str(self) -> &'static str {
         match self {
+            Self::Pull => "pull",
+            Self::Uninstall => "uninstall",
             Self::Install => "install",
             Self::Interrupt => "interrupt",
             Self::Verify => "verify",
@@ -36,6 +42,9 @@ impl fmt::Display for Group {
     }
 }
 
+/// The visit number of executors that belong to no visit: pulls before the pick.
+pub const PULL_VISIT: u64 = 0;
+
 /// One stay of the daemon on one node, as executors name it.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct VisitRef {
@@ -45,7 +54,7 @@ pub struct VisitRef {
     pub node: String,
     /// UID of the node.
     pub node_uid: String,
-    /// The visit, see [`super::Record::visit`].
+    /// The visit, see [`super::Record::visit`]; [`PULL_VISIT`] for a pull.
     pub visit: u64,
 }
 
@@ -111,6 +120,11 @@ pub struct Executor {
     pub completed: Vec<Stage>,
     /// The stage whose container runs now.
     pub running: Option<Stage>,
+    /// When the stage whose container runs now began, its check included: what `stageTimeout`
+    /// counts from.
+    pub stage_since: Option<Timestamp>,
+    /// A container of it has started, now or earlier: something may have happened on the host.
+    pub begun: bool,
     /// Why a container has not started.
     pub waiting: Option<Waiting>,
     /// When the last container ended, by the kubelet.

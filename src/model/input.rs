@@ -4,7 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
 
-use super::{Action, Desired, Executor, Node, Package, Pod, Reason, Status, Verdict};
+use super::{
+    Action, Desired, Executor, Node, Package, Pod, Reason, Status, Taint, TaintEffect,
+    UpstreamStatus, UpstreamWork, Verdict,
+};
 
 /// A resource as it stands in the cluster, beside its validated spec in [`Desired`].
 #[derive(Debug, Clone, PartialEq)]
@@ -21,8 +24,12 @@ pub struct Resource {
     pub disabled: bool,
     /// It has a deletion timestamp.
     pub deleting: bool,
+    /// Our finalizer is on it.
+    pub finalizer: bool,
     /// The status as it stands; `None` before the first write.
     pub status: Option<Status>,
+    /// What upstream's operator remembered in the status, while it is still there.
+    pub upstream: Option<UpstreamStatus>,
 }
 
 /// A snapshot that exists in the cluster.
@@ -43,6 +50,40 @@ pub struct Refusal {
     pub at: Timestamp,
     /// What the API server said: which budget.
     pub message: String,
+    /// What was found behind it.
+    pub cause: RefusalCause,
+}
+
+/// Why the API server did not let a pod go.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub enum RefusalCause {
+    /// Nothing more than the message is known.
+    #[default]
+    Unknown,
+    /// This budget has no room now.
+    Budget(DisruptionBudget),
+    /// More than one budget covers the pod: no eviction will ever be let through.
+    SeveralBudgets(Vec<String>),
+}
+
+/// A PodDisruptionBudget as its controller counts it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DisruptionBudget {
+    /// `namespace/name`.
+    pub name: String,
+    /// `status.expectedPods`.
+    pub expected: u32,
+    /// `status.currentHealthy`.
+    pub healthy: u32,
+    /// `status.desiredHealthy`: fewer are never left.
+    pub desired: u32,
+}
+
+impl DisruptionBudget {
+    /// Returns whether it can never let a pod go, however healthy all of them are.
+    pub fn is_never(&self) -> bool {
+        self.expected > 0 && self.desired >= self.expected
+    }
 }
 
 /// Everything that was seen in one look.
@@ -58,6 +99,8 @@ pub struct Observed {
     pub pods: BTreeMap<String, BTreeMap<String, Pod>>,
     /// Evictions refused by a disruption budget, by UID of the pod.
     pub refusals: BTreeMap<String, Refusal>,
+    /// Unfinished or not yet credited Jobs and pods of upstream's operator, by name.
+    pub upstream: BTreeMap<String, UpstreamWork>,
     /// Snapshots by name.
     pub snapshots: BTreeMap<String, Snapshot>,
 }
@@ -86,6 +129,39 @@ impl Default for Floor {
     }
 }
 
+/// How this cluster treats nodes beside what resources say (upstream contract B.12, H.3).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NodeRules {
+    /// The taint that keeps workloads off a node until its runtime-required rollouts are complete.
+    pub runtime_taint: Taint,
+    /// Taints that mean the same and are removed too, such as the one under the former name.
+    pub runtime_taints_recognised: Vec<Taint>,
+    /// Packages are applied again after each reboot.
+    pub reapply_on_reboot: bool,
+}
+
+impl Default for NodeRules {
+    fn default() -> Self {
+        let taint = |key: &str| Taint {
+            key: key.to_owned(),
+            value: "runtime-required".to_owned(),
+            effect: TaintEffect::NoSchedule,
+        };
+        Self {
+            runtime_taint: taint("nodewright.nvidia.com"),
+            runtime_taints_recognised: vec![taint("skyhook.nvidia.com")],
+            reapply_on_reboot: false,
+        }
+    }
+}
+
+impl NodeRules {
+    /// Returns whether the taint means that the node waits for its runtime-required rollouts.
+    pub fn is_runtime_taint(&self, taint: &Taint) -> bool {
+        *taint == self.runtime_taint || self.runtime_taints_recognised.contains(taint)
+    }
+}
+
 /// Everything a decision depends on.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Input {
@@ -99,6 +175,8 @@ pub struct Input {
     pub opening: BTreeMap<String, Opening>,
     /// The cluster's own limits.
     pub floor: Floor,
+    /// How this cluster treats nodes.
+    pub rules: NodeRules,
     /// The node the daemon runs on goes last.
     pub own_node: Option<String>,
 }

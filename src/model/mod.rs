@@ -19,27 +19,33 @@ mod pod;
 mod reason;
 mod record;
 mod stage;
+mod upstream;
 mod version;
 
 pub use action::{
-    Action, ConfigMapRef, Eviction, EvictionMethod, ExecutorSpec, Lane, NodeMetadata, NodePatch,
-    PatchKind, SnapshotSpec, StatusWrite, Urgency, Work,
+    Action, ConfigMapRef, Eviction, EvictionMethod, ExecutorSpec, FinalizerWrite, Lane,
+    NodeCleaning, NodeMetadata, NodePatch, PatchKind, SnapshotSpec, StatusWrite, TaintPatch,
+    Urgency, Work,
 };
 pub use budget::Budget;
 pub use desired::{Desired, DrainConfig, Policy, Rollout, Sequencing};
 pub use digest::{digest_hex, short_hash};
-pub use executor::{Executor, ExecutorPhase, Failure, Group, VisitRef, Waiting};
+pub use executor::{Executor, ExecutorPhase, Failure, Group, PULL_VISIT, VisitRef, Waiting};
 pub use finding::{Finding, ObjectRef, Severity};
-pub use input::{Floor, Input, Observed, Opening, Plan, Refusal, Resource, Snapshot};
+pub use input::{
+    DisruptionBudget, Floor, Input, NodeRules, Observed, Opening, Plan, Refusal, RefusalCause,
+    Resource, Snapshot,
+};
 pub use memory::{
     BatchState, CompartmentStatus, Condition, Memory, OpenBatch, Status, StatusWord, Timings,
 };
-pub use node::{CordonMark, Node, NodeRollout, Taint, TaintEffect};
+pub use node::{Claim, CordonMark, Node, NodeRollout, Taint, TaintEffect};
 pub use package::{Interrupt, InterruptKind, Package, PackageId, Resources, Uninstall};
 pub use pod::{Controller, Pod, PodPhase, PodRef};
 pub use reason::{Reason, Verdict, VerdictKind};
 pub use record::{Entries, Entry, InterruptRecord, Outcome, Phase, RECORD_VERSION, Record};
 pub use stage::{Stage, State};
+pub use upstream::{UpstreamKind, UpstreamRef, UpstreamStatus, UpstreamWork};
 pub use version::{InvalidVersion, Version};
 
 /// The compartment every node is in where no policy says otherwise (upstream contract B.10).

@@ -30,6 +30,15 @@ pub struct Taint {
     pub effect: TaintEffect,
 }
 
+/// Another operator that works on a node (neighbours 1.12).
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Claim {
+    /// Its name for people, for example `GPU Operator`.
+    pub by: String,
+    /// The mark that says so, for example `nvidia.com/gpu-driver-upgrade-state=drain-required`.
+    pub mark: String,
+}
+
 /// Who says that a node must stay cordoned (upstream contract B.7).
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum CordonMark {
@@ -54,6 +63,9 @@ pub struct NodeRollout {
     pub drain_start: Option<Timestamp>,
     /// `status_<cr>`.
     pub status: Option<StatusWord>,
+    /// Some of it stands under upstream's former prefix: what is written goes to the new one, and
+    /// the former keys go with the first patch that does.
+    pub legacy: bool,
     /// Why an annotation could not be read: it is then left alone and the node blocked.
     pub malformed: Option<String>,
 }
@@ -89,6 +101,14 @@ pub struct Node {
     pub deleting: bool,
     /// The label `P/ignore` is `"true"`.
     pub ignored: bool,
+    /// `P/hold`: somebody asks that nothing new be started here, and says why.
+    pub hold: Option<String>,
+    /// No annotation of ours is on it, of any rollout: it has just joined.
+    pub is_new: bool,
+    /// Allocatable `nvidia.com/gpu`, as the kubelet offers it now; `None` when it offers none.
+    pub gpus: Option<u32>,
+    /// Other operators at work on the node: hands off until they are done.
+    pub claims: Vec<Claim>,
     /// Cordon marks, ours and of other rollouts.
     pub cordons: Vec<CordonMark>,
     /// What each rollout's annotations say, by name of the rollout.

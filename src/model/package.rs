@@ -153,6 +153,9 @@ pub struct Package {
     /// Environment of the package's scripts.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub env: Vec<EnvVar>,
+    /// Keyed digest of what `env[].valueFrom` refers to: a rotated Secret is a change.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub env_digest: Option<String>,
     /// Compute limits of its executors; `None` leaves them to the namespace.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resources: Option<Resources>,

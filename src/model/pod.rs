@@ -60,6 +60,10 @@ pub struct Pod {
     pub phase: PodPhase,
     /// It has a deletion timestamp.
     pub terminating: bool,
+    /// When its grace period is over: its deletion timestamp, which already includes the grace.
+    pub deletes_at: Option<Timestamp>,
+    /// Its Ready condition is True.
+    pub ready: bool,
     /// Who controls it; `None` is an unmanaged pod.
     pub controller: Option<Controller>,
     /// It mirrors a static pod.

@@ -96,6 +96,32 @@ pub enum Reason {
     Ignored,
     /// A taint is not tolerated.
     TaintNotTolerated { taint: String },
+    /// Its images are pulled before it is cordoned.
+    Pulling { package: PackageId, since: Timestamp },
+    /// An image cannot be pulled; the node was not touched.
+    PullFailed { package: PackageId, image: String, node: String, why: String, since: Timestamp },
+    /// Another operator works on the node.
+    HandsOff { by: String, mark: String },
+    /// Somebody asked that nothing new be started on the node.
+    HeldByHand { why: String },
+    /// A node that joined waits for its runtime-required taint.
+    TaintPending { taint: String },
+    /// The node does not offer the GPUs it offered before.
+    GpusMissing { offered: u32, before: u32, since: Timestamp },
+    /// A Job or pod of upstream's operator is not over.
+    UpstreamWork { package: PackageId, stage: Stage, object: String, since: Timestamp },
+    /// A disruption budget that can never let the pod go.
+    BudgetNever { pod: PodRef, budget: String, desired: u32, expected: u32 },
+    /// More than one budget covers the pod, which the eviction API refuses.
+    SeveralBudgets { pod: PodRef, budgets: Vec<String> },
+    /// A budget counts a pod that is not ready.
+    UnhealthyPodHeld { pod: PodRef, budget: String },
+    /// A controller lifts our cordon again and again.
+    CordonFought { manager: String, times: u32 },
+    /// Let go because a protected pod ran too long; tried again after the others.
+    ProtectedLast { first: PodRef, since: Timestamp },
+    /// The resource is being deleted and cannot be.
+    DeletionBlocked { why: String },
     /// An annotation of ours cannot be read.
     MalformedState { why: String },
     /// An invariant would be broken: a defect, frozen until it is looked at.
@@ -193,6 +219,19 @@ impl Reason {
             Self::Uncordoned { .. } => "Uncordoned",
             Self::Ignored => "Ignored",
             Self::TaintNotTolerated { .. } => "TaintNotTolerated",
+            Self::Pulling { .. } => "Pulling",
+            Self::PullFailed { .. } => "PullFailed",
+            Self::HandsOff { .. } => "HandsOff",
+            Self::HeldByHand { .. } => "HeldByHand",
+            Self::TaintPending { .. } => "TaintPending",
+            Self::GpusMissing { .. } => "GpusMissing",
+            Self::UpstreamWork { .. } => "UpstreamWork",
+            Self::BudgetNever { .. } => "BudgetNever",
+            Self::SeveralBudgets { .. } => "SeveralBudgets",
+            Self::UnhealthyPodHeld { .. } => "UnhealthyPodHeld",
+            Self::CordonFought { .. } => "CordonFought",
+            Self::ProtectedLast { .. } => "ProtectedLast",
+            Self::DeletionBlocked { .. } => "DeletionBlocked",
             Self::MalformedState { .. } => "MalformedState",
             Self::Frozen { .. } => "Frozen",
         }
@@ -302,6 +341,56 @@ impl fmt::Display for Reason {
                 f,
                 "taint {taint} is not tolerated: add it to additionalTolerations or remove it"
             ),
+            Self::Pulling { package, since } => {
+                write!(f, "pulling the images of {package} since {since:.0}, before the cordon")
+            }
+            Self::PullFailed { package: _, image, node, why, since } => write!(
+                f,
+                "image {image} cannot be pulled on {node} since {since:.0}, the node is \
+                 untouched: {why}"
+            ),
+            Self::HandsOff { by, mark } => write!(f, "hands off: {by} works on the node ({mark})"),
+            Self::HeldByHand { why } => write!(f, "held by annotation: {why}"),
+            Self::TaintPending { taint } => {
+                write!(f, "waits for its taint {taint} to be set first")
+            }
+            Self::GpusMissing { offered, before, since } => write!(
+                f,
+                "offers {offered} of {before} GPUs since {since:.0}: stays cordoned until all \
+                 are there"
+            ),
+            Self::UpstreamWork { package, stage, object, since } => write!(
+                f,
+                "{stage} of {package} was started by upstream's operator at {since:.0}: waits \
+                 for {object}"
+            ),
+            Self::BudgetNever { pod, budget, desired, expected } => write!(
+                f,
+                "PodDisruptionBudget {budget} can never be satisfied: it wants {desired} of \
+                 {expected} \
+                 pods at all times, so pod {pod} stays"
+            ),
+            Self::SeveralBudgets { pod, budgets } => write!(
+                f,
+                "pod {pod} is covered by more than one PodDisruptionBudget ({}): it can never \
+                 be evicted",
+                budgets.join(", ")
+            ),
+            Self::UnhealthyPodHeld { pod, budget } => write!(
+                f,
+                "pod {pod} is not ready, and PodDisruptionBudget {budget} still protects it"
+            ),
+            Self::CordonFought { manager, times } => write!(
+                f,
+                "{manager} lifted our cordon, it was put back {times} times: nothing more \
+                 starts here"
+            ),
+            Self::ProtectedLast { first, since } => write!(
+                f,
+                "let go because pod {first} must finish, runs since {since:.0}: tried again \
+                 after the others"
+            ),
+            Self::DeletionBlocked { why } => write!(f, "the resource cannot be deleted yet: {why}"),
             Self::MalformedState { why } => {
                 write!(f, "an annotation of ours cannot be read and is left alone: {why}")
             }

@@ -154,6 +154,12 @@ pub struct Record {
     /// The node was unschedulable before we took it, so it stays so.
     #[serde(default)]
     pub prior_unschedulable: bool,
+    /// How often a controller lifted our cordon in this visit and we put it back.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub recordons: u32,
+    /// Allocatable GPUs before the node was taken: it goes back when they are offered again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gpus_before: Option<u32>,
     /// Boot ID before the interrupt; a changed one, and only that, proves a reboot.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub boot_before: Option<String>,
@@ -179,6 +185,11 @@ pub struct Record {
     /// The same for people, at most 1 KiB.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks for a reference")]
+fn is_zero(number: &u32) -> bool {
+    *number == 0
 }
 
 impl Record {

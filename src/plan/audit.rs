@@ -88,6 +88,10 @@ pub fn audit(input: &Input, plan: &Plan) -> Vec<Breach> {
             | Action::WriteStatus(_)
             | Action::WriteNodeMetadata(_)
             | Action::DeleteExecutors { .. }
+            | Action::PatchTaints(_)
+            | Action::SetFinalizer(_)
+            | Action::CleanNode(_)
+            | Action::DeleteUpstreamWork { .. }
             | Action::DeleteExecutor { .. } => {}
         }
     }
@@ -122,6 +126,10 @@ fn rollout_of(action: &Action) -> &str {
         Action::Evict(eviction) => &eviction.rollout,
         Action::CreateExecutor(executor) => &executor.visit.rollout,
         Action::DeleteExecutors { rollout, .. } => rollout,
+        Action::PatchTaints(patch) => &patch.rollout,
+        Action::SetFinalizer(write) => &write.rollout,
+        Action::CleanNode(cleaning) => &cleaning.rollout,
+        Action::DeleteUpstreamWork { rollout, .. } => rollout,
         Action::DeleteExecutor { rollout, .. } => rollout,
     }
 }
@@ -364,6 +372,8 @@ fn is_recorded(node: &Node, rollout: &str, record: &Record, spec: &ExecutorSpec)
     };
     record.visit == spec.visit.visit
         && match &spec.work {
+            Work::Pull { .. } => false,
+            Work::Uninstall { .. } => at(&[Stage::Uninstall]),
             Work::Install { stages, .. } => stages.first().is_some_and(|first| at(&[*first])),
             Work::Interrupt { .. } => {
                 record.phase == Phase::Interrupting && at(&[Stage::Interrupt])

@@ -88,6 +88,8 @@ fn new_record(
         phase: Phase::Picked,
         held: false,
         prior_unschedulable: false,
+        recordons: 0,
+        gpus_before: None,
         boot_before: None,
         boot_last: before.and_then(|before| before.boot_last.clone()),
         interrupts_due: BTreeMap::new(),

@@ -11,8 +11,9 @@ use jiff::{SignedDuration, Timestamp};
 use super::{Breach, audit, plan};
 use crate::model::{
     Action, CordonMark, Desired, Executor, ExecutorPhase, ExecutorSpec, Failure, Floor, Group,
-    Input, InterruptKind, Node, NodePatch, NodeRollout, Observed, PatchKind, Plan, Pod, PodRef,
-    Refusal, Resource, Rollout, Snapshot, Stage, Work,
+    Input, InterruptKind, Node, NodeCleaning, NodePatch, NodeRollout, NodeRules, Observed,
+    PatchKind, Plan, Pod, PodRef, Refusal, RefusalCause, Resource, Rollout, Snapshot, Stage,
+    TaintPatch, Work,
 };
 
 /// What becomes of one action.
@@ -62,6 +63,7 @@ impl World {
             observed: Observed::default(),
             opening: BTreeMap::new(),
             floor: Floor::default(),
+            rules: NodeRules::default(),
             own_node: None,
         };
         Self {
@@ -94,6 +96,10 @@ impl World {
             machine_id: format!("machine-{name}"),
             deleting: false,
             ignored: false,
+            hold: None,
+            is_new: true,
+            gpus: None,
+            claims: Vec::new(),
             cordons: Vec::new(),
             rollouts: BTreeMap::new(),
         };
@@ -111,7 +117,9 @@ impl World {
             paused: false,
             disabled: false,
             deleting: false,
+            finalizer: false,
             status: None,
+            upstream: None,
         });
         resource.generation += 1;
         resource.resource_version = self.versions.to_string();
@@ -213,6 +221,27 @@ impl World {
                 observed.executors.retain(|_, executor| !visits.contains(&executor.visit));
                 observed.executors.len() < before
             }
+            Action::PatchTaints(patch) => self.patch_taints(patch, version),
+            Action::SetFinalizer(write) => {
+                let known = observed.resources.get_mut(&write.rollout);
+                let Some(resource) = known.filter(|resource| {
+                    resource.uid == write.rollout_uid
+                        && resource.resource_version == write.resource_version
+                }) else {
+                    return false;
+                };
+                resource.resource_version = version;
+                resource.finalizer = write.present;
+                if resource.deleting && !write.present {
+                    observed.resources.remove(&write.rollout);
+                    self.input.desired.rollouts.remove(&write.rollout);
+                }
+                true
+            }
+            Action::CleanNode(cleaning) => self.clean_node(cleaning, version),
+            Action::DeleteUpstreamWork { work, .. } => {
+                observed.upstream.remove(&work.name).is_some()
+            }
             Action::DeleteExecutor { pod, .. } => observed.executors.remove(&pod.name).is_some(),
         }
     }
@@ -221,9 +250,9 @@ impl World {
         let Some(node) = self.input.observed.nodes.get_mut(&patch.node) else { return false };
         let state = node.rollouts.get(&patch.rollout).cloned().unwrap_or_default();
         let holds = match &patch.kind {
-            PatchKind::Pick { resource_version } | PatchKind::Release { resource_version } => {
-                *resource_version == node.resource_version
-            }
+            PatchKind::Pick { resource_version }
+            | PatchKind::Recordon { resource_version }
+            | PatchKind::Release { resource_version } => *resource_version == node.resource_version,
             PatchKind::Progress { record_text, entries_text } => {
                 *record_text == state.record_text && *entries_text == state.entries_text
             }
@@ -232,6 +261,7 @@ impl World {
             return false;
         }
         node.resource_version = version;
+        node.is_new = false;
         node.rollouts.insert(patch.rollout.clone(), patched(state, patch));
         let mark = CordonMark::Rollout(patch.rollout.clone());
         match patch.cordon_mark {
@@ -243,10 +273,53 @@ impl World {
         true
     }
 
+    fn patch_taints(&mut self, patch: &TaintPatch, version: String) -> bool {
+        let Some(node) = self.input.observed.nodes.get_mut(&patch.node) else { return false };
+        if node.uid != patch.node_uid || node.taints != patch.before {
+            return false;
+        }
+        node.resource_version = version;
+        node.taints.clone_from(&patch.after);
+        node.is_new &= patch.auto_taint_mark.is_none();
+        match patch.cordon_after {
+            Some(true) => {
+                node.unschedulable = true;
+                node.is_new = false;
+                if !node.cordons.contains(&CordonMark::RuntimeRequired) {
+                    node.cordons.push(CordonMark::RuntimeRequired);
+                }
+            }
+            Some(false) => node.cordons.retain(|mark| *mark != CordonMark::RuntimeRequired),
+            None => {}
+        }
+        true
+    }
+
+    fn clean_node(&mut self, cleaning: &NodeCleaning, version: String) -> bool {
+        let Some(node) = self.input.observed.nodes.get_mut(&cleaning.node) else { return false };
+        if node.uid != cleaning.node_uid || node.resource_version != cleaning.resource_version {
+            return false;
+        }
+        node.resource_version = version;
+        let mark = CordonMark::Rollout(cleaning.rollout.clone());
+        node.cordons.retain(|other| *other != mark);
+        let before = node.rollouts.remove(&cleaning.rollout);
+        if let Some(before) = before.filter(|_| cleaning.keep_entries) {
+            let NodeRollout { entries, entries_text, .. } = before;
+            let kept = NodeRollout { entries, entries_text, ..NodeRollout::default() };
+            node.rollouts.insert(cleaning.rollout.clone(), kept);
+        }
+        true
+    }
+
     fn evict(&mut self, pod: &PodRef) -> bool {
         if self.guarded.contains(&pod.uid) {
             let message = "Cannot evict pod as it would violate the pod's disruption budget.";
-            let refusal = Refusal { at: self.input.now, message: message.to_owned() };
+            let refusal = Refusal {
+                at: self.input.now,
+                message: message.to_owned(),
+                cause: RefusalCause::Unknown,
+            };
             self.input.observed.refusals.insert(pod.uid.clone(), refusal);
             return false;
         }
@@ -281,6 +354,8 @@ impl World {
             phase: ExecutorPhase::Running,
             completed: Vec::new(),
             running: first_stage(&spec.work),
+            stage_since: Some(self.input.now),
+            begun: true,
             waiting: None,
             finished: None,
             failure: None,
@@ -307,6 +382,8 @@ impl World {
                 let first = executor.running.unwrap_or(Stage::Config);
                 if first == Stage::Config { vec![first] } else { vec![first, Stage::Config] }
             }
+            Group::Pull => Vec::new(),
+            Group::Uninstall => vec![Stage::Uninstall],
             Group::Interrupt => vec![Stage::Interrupt],
             Group::Verify => vec![Stage::PostInterrupt],
         };
@@ -392,12 +469,15 @@ fn patched(state: NodeRollout, patch: &NodePatch) -> NodeRollout {
         record,
         status: patch.status.or(state.status),
         drain_start: patch.drain_start.unwrap_or(state.drain_start),
+        legacy: false,
         malformed: state.malformed,
     }
 }
 
 fn first_stage(work: &Work) -> Option<Stage> {
     match work {
+        Work::Pull { .. } => None,
+        Work::Uninstall { .. } => Some(Stage::Uninstall),
         Work::Install { stages, .. } => stages.first().copied(),
         Work::Interrupt { .. } => Some(Stage::Interrupt),
         Work::Verify { .. } => Some(Stage::PostInterrupt),

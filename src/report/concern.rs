@@ -98,6 +98,19 @@ fn nature(reason: &Reason) -> (Nature, &'static str) {
         Reason::Uncordoned { .. } => (PERSON, "uncordoned by others"),
         Reason::Ignored => (PURPOSE, "ignored"),
         Reason::TaintNotTolerated { .. } => (PERSON, "taint not tolerated"),
+        Reason::Pulling { .. } => (ByItself, "pulling images"),
+        Reason::PullFailed { .. } => (PERSON, "image not pulled"),
+        Reason::HandsOff { .. } => (ByItself, "other operators at work"),
+        Reason::HeldByHand { .. } => (PURPOSE, "held by hand"),
+        Reason::TaintPending { .. } => (Passing, "tainting"),
+        Reason::GpusMissing { .. } => (ByItself, "GPUs missing"),
+        Reason::UpstreamWork { .. } => (ByItself, "upstream's work not over"),
+        Reason::BudgetNever { .. } => (PERSON, "budgets that never give"),
+        Reason::SeveralBudgets { .. } => (PERSON, "several budgets on a pod"),
+        Reason::UnhealthyPodHeld { .. } => (PERSON, "unhealthy pods held"),
+        Reason::CordonFought { .. } => (PERSON, "cordon fought over"),
+        Reason::ProtectedLast { .. } => (ByItself, "protected pods, put last"),
+        Reason::DeletionBlocked { .. } => (PERSON, "deletion blocked"),
         Reason::MalformedState { .. } => (PERSON, "annotation unreadable"),
         Reason::Frozen { .. } => (PERSON, "frozen"),
     }
@@ -111,7 +124,12 @@ pub fn since(reason: &Reason) -> Option<Timestamp> {
         | Reason::Draining { since, .. }
         | Reason::ProtectedPod { since, .. }
         | Reason::Interrupting { since, .. }
-        | Reason::Rebooting { since } => Some(*since),
+        | Reason::Rebooting { since }
+        | Reason::Pulling { since, .. }
+        | Reason::PullFailed { since, .. }
+        | Reason::GpusMissing { since, .. }
+        | Reason::UpstreamWork { since, .. }
+        | Reason::ProtectedLast { since, .. } => Some(*since),
         Reason::NodeNotReady { since } => *since,
         Reason::UpToDate
         | Reason::Picking { .. }
@@ -147,12 +165,21 @@ pub fn since(reason: &Reason) -> Option<Timestamp> {
         | Reason::Uncordoned { .. }
         | Reason::Ignored
         | Reason::TaintNotTolerated { .. }
+        | Reason::HandsOff { .. }
+        | Reason::HeldByHand { .. }
+        | Reason::TaintPending { .. }
+        | Reason::BudgetNever { .. }
+        | Reason::SeveralBudgets { .. }
+        | Reason::UnhealthyPodHeld { .. }
+        | Reason::CordonFought { .. }
+        | Reason::DeletionBlocked { .. }
         | Reason::MalformedState { .. }
         | Reason::Frozen { .. } => None,
     }
 }
 
 /// Returns what a person can do, one line without a final period.
+#[expect(clippy::too_many_lines, reason = "one way out per reason, all in one place")]
 pub fn way_out(reason: &Reason) -> &'static str {
     match reason {
         Reason::UpToDate => "nothing to do",
@@ -206,6 +233,35 @@ pub fn way_out(reason: &Reason) -> &'static str {
         Reason::Uncordoned { .. } => "kubectl cordon the node to let it go on",
         Reason::Ignored => "remove the label nodewright.nvidia.com/ignore to include the node",
         Reason::TaintNotTolerated { .. } => "add the taint to additionalTolerations or remove it",
+        Reason::Pulling { .. } => "wait, the node is not cordoned before its images are there",
+        Reason::PullFailed { .. } => {
+            "push the image for the node's architecture, repair the registry or its secret, or \
+             commit another version"
+        }
+        Reason::HandsOff { .. } => "wait until the other operator is done with the node",
+        Reason::HeldByHand { .. } => "remove the annotation nodewright.nvidia.com/hold to go on",
+        Reason::TaintPending { .. } => "wait, it goes on by itself",
+        Reason::GpusMissing { .. } => {
+            "see why the device plugin offers fewer; the node goes back when they are there"
+        }
+        Reason::UpstreamWork { .. } => {
+            "wait, its result is taken over; delete the object if it never ends"
+        }
+        Reason::BudgetNever { .. } => {
+            "have its owner lower minAvailable, raise maxUnavailable or add a replica"
+        }
+        Reason::SeveralBudgets { .. } => "have its owner keep one budget for the pod",
+        Reason::UnhealthyPodHeld { .. } => {
+            "repair or delete the pod, or set unhealthyPodEvictionPolicy of its budget to \
+             AlwaysAllow"
+        }
+        Reason::CordonFought { .. } => {
+            "stop the other controller and kubectl cordon the node to let it go on"
+        }
+        Reason::ProtectedLast { .. } => {
+            "wait, or ask the owner of the pod to checkpoint and end it"
+        }
+        Reason::DeletionBlocked { .. } => "see what blocks the deletion",
         Reason::MalformedState { .. } => "repair or remove the annotation on the node",
         Reason::Frozen { .. } => "report it with the daemon's log; nothing more is touched",
     }

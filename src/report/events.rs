@@ -62,6 +62,10 @@ pub fn of_action(action: &Action) -> Option<Event> {
         | Action::WriteStatus(_)
         | Action::WriteNodeMetadata(_)
         | Action::DeleteExecutors { .. }
+        | Action::PatchTaints(_)
+        | Action::SetFinalizer(_)
+        | Action::CleanNode(_)
+        | Action::DeleteUpstreamWork { .. }
         | Action::DeleteExecutor { .. } => None,
     }
 }
@@ -129,6 +133,9 @@ fn of_patch(patch: &NodePatch) -> Option<Event> {
     match &patch.kind {
         PatchKind::Pick { .. } => {
             say(EventKind::Normal, "State", "Pick", &picked_note(record?, patch.unschedulable))
+        }
+        PatchKind::Recordon { .. } => {
+            say(EventKind::Warning, "State", "Cordon", "a controller lifted our cordon: put back")
         }
         PatchKind::Progress { record_text, .. } => {
             let record = record?;
@@ -199,6 +206,13 @@ fn of_executor(executor: &ExecutorSpec) -> Event {
     let package = executor.work.package_id();
     let attempt = executor.attempt;
     let (reason, action, note) = match &executor.work {
+        Work::Pull { .. } => {
+            ("Apply", "PullImages", format!("images of {package} before the cordon"))
+        }
+        Work::Uninstall { .. } => {
+            let stage = Stage::Uninstall;
+            ("Apply", "UninstallPackage", format!("{stage} of {package}, attempt {attempt}"))
+        }
         Work::Install { stages, .. } => {
             let stages: Vec<&str> = stages.iter().map(|stage| stage.as_str()).collect();
             let note = format!("{} of {package}, attempt {attempt}", stages.join(", "));

@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use crate::model::{
-    Action, ExecutorSpec, NodePatch, PatchKind, Phase, Plan, Stage, StatusWrite, Verdict,
-    VerdictKind, Work,
+    Action, ExecutorSpec, NodePatch, PatchKind, Phase, Plan, Stage, StatusWrite, TaintPatch,
+    Verdict, VerdictKind, Work,
 };
 
 use super::wording::moment;
@@ -81,6 +81,19 @@ pub fn words(action: &Action) -> String {
             let nodes: Vec<&str> = visits.iter().map(|visit| visit.node.as_str()).collect();
             format!("{rollout}: delete the executors of ended visits to {}", nodes.join(", "))
         }
+        Action::PatchTaints(TaintPatch { node, rollout, before, after, .. }) => {
+            format!("{rollout} on {node}: change its {} taints to {}", before.len(), after.len())
+        }
+        Action::SetFinalizer(write) => {
+            let verb = if write.present { "add" } else { "remove" };
+            format!("{}: {verb} the finalizer", write.rollout)
+        }
+        Action::CleanNode(cleaning) => {
+            format!("{} on {}: remove its annotations", cleaning.rollout, cleaning.node)
+        }
+        Action::DeleteUpstreamWork { rollout, node, work } => {
+            format!("{rollout} on {node}: delete {} of upstream's operator", work.name)
+        }
         Action::DeleteExecutor { rollout, node, pod } => {
             format!("{rollout} on {node}: delete executor {pod}, which has not started")
         }
@@ -110,6 +123,7 @@ fn patch_words(patch: &NodePatch) -> String {
     });
     let what = match &patch.kind {
         PatchKind::Pick { .. } => "pick the node".to_owned(),
+        PatchKind::Recordon { .. } => "put the cordon back".to_owned(),
         PatchKind::Progress { .. } => format!("record progress{phase}"),
         PatchKind::Release { .. } => "let the node go".to_owned(),
     };
@@ -124,6 +138,8 @@ fn patch_words(patch: &NodePatch) -> String {
 fn executor_words(executor: &ExecutorSpec) -> String {
     let visit = &executor.visit;
     let work = match &executor.work {
+        Work::Pull { .. } => "pulling the images".to_owned(),
+        Work::Uninstall { .. } => Stage::Uninstall.to_string(),
         Work::Install { stages, .. } => {
             stages.iter().map(|stage| stage.as_str()).collect::<Vec<_>>().join(", ")
         }

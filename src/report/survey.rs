@@ -228,12 +228,16 @@ fn config_digest(input: &Input) -> String {
                 drain,
                 tolerations,
                 runtime_required,
+                runtime_required_cordon_after,
+                auto_taint_new_nodes,
                 packages,
             } = rollout;
             let selectors = (nodes.to_string(), protected.as_ref().map(ToString::to_string));
             let pace = (priority, sequencing, serial, budget, policy, runtime_required);
+            let joining = (runtime_required_cordon_after, auto_taint_new_nodes);
             // The drain's own Debug form lists every field and is as stable as the type.
-            (name.as_str(), (selectors, pace, format!("{drain:?}"), tolerations, packages))
+            let drain = format!("{drain:?}");
+            (name.as_str(), (selectors, pace, joining, drain, tolerations, packages))
         })
         .collect();
     let policies: Vec<&String> = input.desired.policies.keys().collect();

@@ -35,7 +35,7 @@ use crate::cluster::EdgeSettings;
 use crate::cluster::resources::Adoption;
 use crate::daemon::{Daemon, Settings, SourceSettings, StatusSettings};
 use crate::git::{Address, LocalRepository, Remote, STATUS_BRANCH_PREFIX, Source, Transport};
-use crate::model::Floor;
+use crate::model::{Floor, NodeRules};
 use crate::sim::Ledger;
 
 /// Nodes of the training pool that the training job runs on: one of four, at least one.
@@ -190,6 +190,7 @@ fn settings(folder: &Folder) -> Result<Settings, DemoError> {
         identity: "demo".to_owned(),
         own_node: None,
         floor: Floor::default(),
+        rules: NodeRules::default(),
         adoption: Adoption::Refused,
         listen: None,
     })

@@ -23,6 +23,8 @@ pub(crate) fn absorb(visit: &Visit<'_>, draft: &mut Draft) {
     ended.sort_by_key(|executor| (executor.group, executor.package.clone(), executor.attempt));
     for executor in ended {
         match executor.group {
+            // Neither is begun by a visit of this version.
+            Group::Pull | Group::Uninstall => {}
             Group::Install => install_ended(visit, draft, executor),
             Group::Verify => verify_ended(visit, draft, executor),
             Group::Interrupt => interrupt_ended(visit, draft, executor),

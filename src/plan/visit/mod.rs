@@ -92,7 +92,9 @@ impl<'a> Visit<'a> {
 pub(crate) fn attempt_key(group: Group, package: &str) -> String {
     match group {
         Group::Install => package.to_owned(),
-        Group::Interrupt | Group::Verify => format!("{package}/{group}"),
+        Group::Pull | Group::Uninstall | Group::Interrupt | Group::Verify => {
+            format!("{package}/{group}")
+        }
     }
 }
 

@@ -32,6 +32,7 @@ fn noon() -> Timestamp {
 
 fn package(name: &str, version: &str) -> Package {
     Package {
+        env_digest: None,
         name: name.to_owned(),
         version: version.parse().expect("a version in a test"),
         image: format!("registry.example/{name}"),
@@ -52,6 +53,8 @@ fn package(name: &str, version: &str) -> Package {
 /// A rollout of one package over all nodes, one at a time.
 fn rollout(name: &str, package: Package) -> Rollout {
     Rollout {
+        runtime_required_cordon_after: false,
+        auto_taint_new_nodes: false,
         name: name.to_owned(),
         priority: 200,
         sequencing: Sequencing::Node,

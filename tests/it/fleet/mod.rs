@@ -13,7 +13,7 @@ use nodewright::cluster::EdgeSettings;
 use nodewright::cluster::resources::Adoption;
 use nodewright::daemon::{Daemon, Settings, SourceSettings, StatusSettings};
 use nodewright::git::{Source, Transport};
-use nodewright::model::Floor;
+use nodewright::model::{Floor, NodeRules};
 use nodewright::report::FleetState;
 use nodewright::sim::scene::{NodeGroup, Scene};
 use nodewright::sim::{Cluster, Kubelet, KubeletOptions};
@@ -89,6 +89,7 @@ impl Fleet {
             identity: identity.to_owned(),
             own_node: None,
             floor: Floor::default(),
+            rules: NodeRules::default(),
             adoption: Adoption::Refused,
             listen: None,
         }

@@ -18,6 +18,7 @@ pub fn noon() -> Timestamp {
 /// A package of version `version`, without interrupt.
 pub fn package(name: &str, version: &str) -> Package {
     Package {
+        env_digest: None,
         name: name.to_owned(),
         version: version.parse().expect("a version in a test"),
         image: format!("registry.example/{name}"),
@@ -76,6 +77,8 @@ pub fn rollout(count: u32, packages: Vec<Package>) -> Rollout {
         match_expressions: None,
     };
     Rollout {
+        runtime_required_cordon_after: false,
+        auto_taint_new_nodes: false,
         name: "tuning".to_owned(),
         priority: 200,
         sequencing: Sequencing::Node,
@@ -106,6 +109,8 @@ pub fn world(nodes: u32, rollout: Rollout) -> World {
 pub fn pod(node: &str, name: &str, labels: &[(&str, &str)]) -> Pod {
     let labels = labels.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned()));
     Pod {
+        deletes_at: None,
+        ready: true,
         reference: PodRef {
             namespace: "ml".to_owned(),
             name: name.to_owned(),

@@ -122,6 +122,8 @@ fn record(visit: Visit, target: String) -> Option<Record> {
     let id = entry(Stage::Apply, State::InProgress, None).id();
     let due = owing.then(|| ("kernel".to_owned(), interrupt(InterruptKind::Reboot)));
     Some(Record {
+        recordons: 0,
+        gpus_before: None,
         v: 1,
         cr_uid: "uid-tuning".to_owned(),
         node_uid: "uid-node-00".to_owned(),
@@ -200,6 +202,10 @@ fn first_step(world: &mut World) -> String {
             | Action::WriteNodeMetadata(_)
             | Action::Evict(_)
             | Action::DeleteExecutors { .. }
+            | Action::PatchTaints(_)
+            | Action::SetFinalizer(_)
+            | Action::CleanNode(_)
+            | Action::DeleteUpstreamWork { .. }
             | Action::DeleteExecutor { .. } => None,
         });
         let wrong: Vec<String> =
@@ -254,6 +260,8 @@ fn patched(patch: &NodePatch) -> String {
 fn started(work: &Work) -> String {
     let version = &work.package().version;
     match work {
+        Work::Pull { .. } => format!("run: {version} pull"),
+        Work::Uninstall { .. } => format!("run: {version} uninstall"),
         Work::Install { stages, .. } => {
             let stages: Vec<&str> = stages.iter().map(|stage| stage.as_str()).collect();
             format!("run: {version} {}", stages.join(" and "))

@@ -27,12 +27,12 @@ pub fn every_reason() -> Vec<Reason> {
         Reason::DrainTimedOut { why: why.clone() },
         Reason::DrainRefused { pod: first.clone(), why: "it has an emptyDir".to_owned() },
         Reason::ProtectedPod { pods: 1, first: first.clone(), owner: None, since },
-        Reason::DisruptionBudget { pods: 1, pod: first, why: "ml/llama".to_owned() },
+        Reason::DisruptionBudget { pods: 1, pod: first.clone(), why: "ml/llama".to_owned() },
         Reason::CordonNotSeen,
         Reason::Interrupting { kind, since },
         Reason::Rebooting { since },
         Reason::BackingOff { package: package.clone(), stage, attempt: 2, until },
-        Reason::Failed { package, stage, attempts: 4, why: why.clone() },
+        Reason::Failed { package: package.clone(), stage, attempts: 4, why: why.clone() },
         Reason::InterruptFailed { kind, why: why.clone() },
         Reason::WaitingForBatch { batch: 2 },
         Reason::PreparingBatch,
@@ -57,13 +57,40 @@ pub fn every_reason() -> Vec<Reason> {
         Reason::Uncordoned { manager: Some("kubectl".to_owned()) },
         Reason::Ignored,
         Reason::TaintNotTolerated { taint: "gpu=true:NoSchedule".to_owned() },
+        Reason::Pulling { package: package.clone(), since },
+        Reason::PullFailed {
+            package: package.clone(),
+            image: "registry/kernel:1.5.0".to_owned(),
+            node: "gpu-1".to_owned(),
+            why: why.clone(),
+            since,
+        },
+        Reason::HandsOff { by: "GPU Operator".to_owned(), mark: "drain-required".to_owned() },
+        Reason::HeldByHand { why: "memory test".to_owned() },
+        Reason::TaintPending { taint: "nodewright.nvidia.com".to_owned() },
+        Reason::GpusMissing { offered: 0, before: 8, since },
+        Reason::UpstreamWork { package: package.clone(), stage, object: "job/a".to_owned(), since },
+        Reason::BudgetNever {
+            pod: first.clone(),
+            budget: "ml/llama".to_owned(),
+            desired: 2,
+            expected: 2,
+        },
+        Reason::SeveralBudgets {
+            pod: first.clone(),
+            budgets: vec!["ml/a".to_owned(), "ml/b".to_owned()],
+        },
+        Reason::UnhealthyPodHeld { pod: first.clone(), budget: "ml/llama".to_owned() },
+        Reason::CordonFought { manager: "autoscaler".to_owned(), times: 3 },
+        Reason::ProtectedLast { first: first.clone(), since },
+        Reason::DeletionBlocked { why: "paused".to_owned() },
         Reason::MalformedState { why },
         Reason::Frozen { invariant: "two interrupts at once".to_owned() },
     ]
 }
 
 /// As many as `Reason` has variants: the test below counts them in the source.
-const REASONS: usize = 43;
+const REASONS: usize = 56;
 
 #[test]
 fn every_reason_is_here_once() {
@@ -140,6 +167,19 @@ fn concern_follows_kind_and_reason() {
     Uncordoned: wait NeedsPerson, blocked NeedsPerson
     Ignored: wait OnPurpose, blocked OnPurpose
     TaintNotTolerated: wait NeedsPerson, blocked NeedsPerson
+    Pulling: wait Waits, blocked NeedsPerson
+    PullFailed: wait NeedsPerson, blocked NeedsPerson
+    HandsOff: wait Waits, blocked NeedsPerson
+    HeldByHand: wait OnPurpose, blocked OnPurpose
+    TaintPending: wait Works, blocked NeedsPerson
+    GpusMissing: wait Waits, blocked NeedsPerson
+    UpstreamWork: wait Waits, blocked NeedsPerson
+    BudgetNever: wait NeedsPerson, blocked NeedsPerson
+    SeveralBudgets: wait NeedsPerson, blocked NeedsPerson
+    UnhealthyPodHeld: wait NeedsPerson, blocked NeedsPerson
+    CordonFought: wait NeedsPerson, blocked NeedsPerson
+    ProtectedLast: wait Waits, blocked NeedsPerson
+    DeletionBlocked: wait NeedsPerson, blocked NeedsPerson
     MalformedState: wait NeedsPerson, blocked NeedsPerson
     Frozen: wait NeedsPerson, blocked NeedsPerson
     "#);

@@ -6,9 +6,9 @@ use jiff::Timestamp;
 use kube::core::Selector;
 use nodewright::model::{
     BatchState, CompartmentStatus, CordonMark, DEFAULT_COMPARTMENT, Desired, DrainConfig, Entry,
-    Finding, Floor, Input, Interrupt, InterruptKind, Memory, Node, ObjectRef, Observed, OpenBatch,
-    Outcome, Package, Phase, Plan, PodRef, RECORD_VERSION, Reason, Record, Resource, Rollout,
-    Sequencing, Severity, Stage, State, Status, StatusWord, Timings, Uninstall, Verdict,
+    Finding, Floor, Input, Interrupt, InterruptKind, Memory, Node, NodeRules, ObjectRef, Observed,
+    OpenBatch, Outcome, Package, Phase, Plan, PodRef, RECORD_VERSION, Reason, Record, Resource,
+    Rollout, Sequencing, Severity, Stage, State, Status, StatusWord, Timings, Uninstall, Verdict,
 };
 use nodewright::report::{FleetState, SourceMode, SourceView};
 
@@ -37,6 +37,7 @@ impl World {
                 observed: Observed::default(),
                 opening: BTreeMap::new(),
                 floor: Floor::default(),
+                rules: NodeRules::default(),
                 own_node: None,
             },
             plan: Plan::default(),
@@ -62,6 +63,8 @@ impl World {
     pub fn rollout(&mut self, name: &str, packages: &[Package]) -> &mut Self {
         let packages = packages.iter().map(|package| (package.name.clone(), package.clone()));
         let rollout = Rollout {
+            runtime_required_cordon_after: false,
+            auto_taint_new_nodes: false,
             name: name.to_owned(),
             priority: 200,
             sequencing: Sequencing::Node,
@@ -220,6 +223,7 @@ pub fn refused(file: &str, line: u32) -> Finding {
 
 pub fn package(name: &str, version: &str, interrupt: Option<InterruptKind>) -> Package {
     Package {
+        env_digest: None,
         name: name.to_owned(),
         version: version.parse().expect("a version"),
         image: format!("ghcr.io/acme/{name}"),
@@ -254,6 +258,8 @@ pub fn entry(rollout: &str, package: &Package, stage: Stage, state: State) -> En
 
 pub fn record(rollout: &Rollout, node: &str) -> Record {
     Record {
+        recordons: 0,
+        gpus_before: None,
         v: RECORD_VERSION,
         cr_uid: format!("cr-{}", rollout.name),
         node_uid: format!("node-{node}"),
@@ -281,6 +287,10 @@ pub fn record(rollout: &Rollout, node: &str) -> Record {
 
 fn node(name: &str) -> Node {
     Node {
+        hold: None,
+        is_new: false,
+        gpus: None,
+        claims: Vec::new(),
         name: name.to_owned(),
         uid: format!("node-{name}"),
         resource_version: "1".to_owned(),
@@ -302,6 +312,8 @@ fn node(name: &str) -> Node {
 
 fn resource(name: &str) -> Resource {
     Resource {
+        finalizer: false,
+        upstream: None,
         uid: format!("cr-{name}"),
         resource_version: "1".to_owned(),
         generation: 1,

@@ -10,7 +10,7 @@ use nodewright::cluster::EdgeSettings;
 use nodewright::cluster::resources::Adoption;
 use nodewright::daemon::{Daemon, Settings, SourceSettings, StatusSettings};
 use nodewright::git::{CommitId, Source, Transport};
-use nodewright::model::Floor;
+use nodewright::model::{Floor, NodeRules};
 use nodewright::report::FleetState;
 use nodewright::sim::scene::Scene;
 use nodewright::sim::{Kubelet, KubeletOptions};
@@ -92,6 +92,7 @@ impl World {
             identity: format!("nodewright-{}", self.starts),
             own_node: None,
             floor: Floor::default(),
+            rules: NodeRules::default(),
             adoption: Adoption::Refused,
             listen: None,
         };

@@ -1,0 +1,198 @@
+//! Taints, finalizers and what a deleted resource leaves behind: each one request.
+//!
+//! In: an action. Out: its outcome, with the answer in the store.
+//! Must never: replace a list that others write, such as a node's taints, as a whole.
+
+use serde_json::{Map, Value, json};
+
+use super::act::{Actor, Outcome, Target, nodewright_path};
+use super::error::ClusterError;
+use super::lease::LeaderProof;
+use super::node_state::MARK;
+use super::removals;
+use super::requests::{Answer, Body, Mutation, Verb};
+use super::slim::Untyped;
+use super::slim_node::SlimNode;
+use crate::api::{NodeWright, keys};
+use crate::model::{FinalizerWrite, NodeCleaning, Taint, TaintPatch, UpstreamRef};
+
+impl Actor {
+    /// Changes taints of a node by their places in the list, each tested first.
+    pub(super) async fn patch_taints(
+        &self,
+        proof: &LeaderProof,
+        patch: &TaintPatch,
+    ) -> Result<Outcome, ClusterError> {
+        let mutation = Mutation {
+            what: format!("changing the taints of node {}", patch.node),
+            verb: Verb::Patch,
+            path: format!("/api/v1/nodes/{}", patch.node),
+            body: Body::JsonPatch,
+            content: taint_operations(patch),
+        };
+        self.change_node(proof, mutation).await
+    }
+
+    /// Removes the keys of a resource that is gone, at the version the planner saw.
+    pub(super) async fn clean_node(
+        &self,
+        proof: &LeaderProof,
+        cleaning: &NodeCleaning,
+    ) -> Result<Outcome, ClusterError> {
+        let mutation = Mutation {
+            what: format!("cleaning node {} of rollout {}", cleaning.node, cleaning.rollout),
+            verb: Verb::Patch,
+            path: format!("/api/v1/nodes/{}", cleaning.node),
+            body: Body::MergePatch,
+            content: cleaning_patch(cleaning),
+        };
+        self.change_node(proof, mutation).await
+    }
+
+    /// Adds or removes our finalizer, beside those of others.
+    pub(super) async fn set_finalizer(
+        &self,
+        proof: &LeaderProof,
+        write: &FinalizerWrite,
+    ) -> Result<Outcome, ClusterError> {
+        let target = Target::NodeWright(write.rollout.clone());
+        let known = self.store.nodewright_metadata(&write.rollout).filter(|known| {
+            known.resource_version.as_deref() == Some(write.resource_version.as_str())
+                && known.uid.as_deref() == Some(write.rollout_uid.as_str())
+        });
+        let Some(known) = known else {
+            self.read_again(&target).await;
+            return Ok(Outcome::Conflict { object: target.words() });
+        };
+        let mut finalizers = known.finalizers.unwrap_or_default();
+        finalizers.retain(|finalizer| finalizer != keys::FINALIZER);
+        if write.present {
+            finalizers.push(keys::FINALIZER.to_owned());
+        }
+        let verb = if write.present { "adding" } else { "removing" };
+        let mutation = Mutation {
+            what: format!("{verb} the finalizer of nodewright {}", write.rollout),
+            verb: Verb::Patch,
+            path: nodewright_path(&write.rollout),
+            body: Body::MergePatch,
+            content: json!({ "metadata": {
+                "resourceVersion": write.resource_version,
+                "finalizers": finalizers,
+            }}),
+        };
+        let answer = self.requests.mutate::<Untyped<NodeWright>>(proof, mutation).await?;
+        if let Answer::Object(object) = answer {
+            self.store.put(object);
+        }
+        // The answer to the removal of the last finalizer is an object that is gone.
+        if !write.present {
+            self.read_again(&target).await;
+        }
+        Ok(Outcome::Done)
+    }
+
+    /// Deletes a Job or pod of upstream's, by UID, with what it owns.
+    pub(super) async fn delete_upstream_work(
+        &self,
+        proof: &LeaderProof,
+        work: &UpstreamRef,
+    ) -> Result<Outcome, ClusterError> {
+        match self.requests.mutate::<Value>(proof, removals::upstream_work(work)).await {
+            Ok(_) => Ok(Outcome::Done),
+            Err(error) if error.is_not_found() => Ok(Outcome::Done),
+            Err(error) => Err(error),
+        }
+    }
+
+    async fn change_node(
+        &self,
+        proof: &LeaderProof,
+        mutation: Mutation,
+    ) -> Result<Outcome, ClusterError> {
+        match self.requests.mutate::<SlimNode>(proof, mutation).await? {
+            Answer::Object(object) => self.store.put(object),
+            Answer::Status(_) => {}
+        }
+        Ok(Outcome::Done)
+    }
+}
+
+/// Tests the UID and every taint that was read, then changes single places of the list: taints
+/// carry more than we keep, and others add theirs at any time (failures J1).
+fn taint_operations(patch: &TaintPatch) -> Value {
+    let TaintPatch { node_uid, resource_version, before, after, .. } = patch;
+    let mut operations = vec![test("/metadata/uid", &json!(node_uid))];
+    let place = |index: usize| format!("/spec/taints/{index}");
+    for (index, taint) in before.iter().enumerate() {
+        operations.push(test(&format!("{}/key", place(index)), &json!(taint.key)));
+        operations.push(test(&format!("{}/effect", place(index)), &json!(taint.effect)));
+    }
+    let stays = |taint: &Taint| after.contains(taint);
+    for (index, taint) in before.iter().enumerate().rev() {
+        if !stays(taint) {
+            operations.push(json!({ "op": "remove", "path": place(index) }));
+        }
+    }
+    let added: Vec<&Taint> = after.iter().filter(|taint| !before.contains(taint)).collect();
+    let alone = before.is_empty() && !added.is_empty();
+    if alone {
+        // There may be no list to test or to append to.
+        operations.push(test("/metadata/resourceVersion", &json!(resource_version)));
+        operations.push(json!({ "op": "add", "path": "/spec/taints", "value": added }));
+    } else {
+        let append = |taint| json!({ "op": "add", "path": "/spec/taints/-", "value": taint });
+        operations.extend(added.into_iter().map(append));
+    }
+    operations.extend(marks(patch));
+    Value::Array(operations)
+}
+
+/// The annotations, and the cordon, that go with a change of taints.
+fn marks(patch: &TaintPatch) -> Vec<Value> {
+    let mut operations = Vec::new();
+    let path =
+        |key: &str| format!("/metadata/annotations/{}", key.replace('~', "~0").replace('/', "~1"));
+    if let Some(key) = &patch.auto_taint_mark {
+        let path = path(&keys::auto_taint(key));
+        operations.push(json!({ "op": "add", "path": path, "value": MARK }));
+    }
+    let cordon = path(keys::RUNTIME_REQUIRED_CORDON);
+    match patch.cordon_after {
+        Some(true) => {
+            operations.push(json!({ "op": "add", "path": cordon, "value": MARK }));
+            let schedulable = "/spec/unschedulable";
+            operations.push(json!({ "op": "add", "path": schedulable, "value": true }));
+        }
+        Some(false) => operations.push(json!({ "op": "remove", "path": cordon })),
+        None => {}
+    }
+    operations
+}
+
+fn test(path: &str, value: &Value) -> Value {
+    json!({ "op": "test", "path": path, "value": value })
+}
+
+fn cleaning_patch(cleaning: &NodeCleaning) -> Value {
+    let NodeCleaning { node: _, node_uid, resource_version, rollout, keep_entries } = cleaning;
+    let mut gone = vec![
+        keys::rollout(rollout),
+        keys::status(rollout),
+        keys::cordon(rollout),
+        keys::drain_start(rollout),
+        keys::drain_blocked(rollout),
+    ];
+    if !keep_entries {
+        gone.extend([keys::node_state(rollout), keys::version(rollout)]);
+    }
+    let former = |key: &String| key.replacen(keys::PREFIX, keys::LEGACY_PREFIX, 1);
+    let all = gone.iter().flat_map(|key| [key.clone(), former(key)]);
+    let annotations: Map<String, Value> = all.map(|key| (key, Value::Null)).collect();
+    let label = keys::status(rollout);
+    json!({ "metadata": {
+        "uid": node_uid,
+        "resourceVersion": resource_version,
+        "annotations": annotations,
+        "labels": { former(&label): null, label: null },
+    }})
+}

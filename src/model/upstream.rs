@@ -1,0 +1,67 @@
+//! What upstream's operator left in a cluster that is taken over.
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use super::{BatchState, ExecutorPhase, Failure, PackageId, Stage};
+
+/// What upstream keeps in a resource's status and we keep elsewhere (upstream contract A.6). It is
+/// imported once, before our first write of the status drops it.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct UpstreamStatus {
+    /// `nodePriority`: when each node of the running batch was picked.
+    pub node_priority: BTreeMap<String, Timestamp>,
+    /// `nodeOrderOffset`: nodes that ever left `nodePriority`.
+    pub node_order_offset: u32,
+    /// `nodeBootIds`: the boot each node was last seen with.
+    pub node_boot_ids: BTreeMap<String, String>,
+    /// `batchState` by compartment.
+    pub batches: BTreeMap<String, BatchState>,
+}
+
+/// What kind of object upstream ran a stage as.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum UpstreamKind {
+    /// A Job, since v0.18.
+    Job,
+    /// A bare pod, before.
+    Pod,
+}
+
+/// Names one Job or pod of upstream's.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct UpstreamRef {
+    /// Job or pod.
+    pub kind: UpstreamKind,
+    /// Its namespace.
+    pub namespace: String,
+    /// Its name.
+    pub name: String,
+    /// Its UID, the precondition.
+    pub uid: String,
+}
+
+/// A stage that upstream's operator started: it is waited for and credited, never started again.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct UpstreamWork {
+    /// Which object.
+    pub reference: UpstreamRef,
+    /// The rollout it belongs to.
+    pub rollout: String,
+    /// The node it runs on.
+    pub node: String,
+    /// The package it is for.
+    pub package: PackageId,
+    /// The stage it runs.
+    pub stage: Stage,
+    /// When it was created.
+    pub created: Timestamp,
+    /// How far it is.
+    pub phase: ExecutorPhase,
+    /// Why it failed.
+    pub failure: Option<Failure>,
+    /// It is being deleted.
+    pub terminating: bool,
+}
