@@ -9,6 +9,7 @@
 mod absorb;
 mod advance;
 mod start;
+mod watch;
 
 use jiff::Timestamp;
 

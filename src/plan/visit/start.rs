@@ -2,13 +2,14 @@
 
 use super::super::drain::{Drain, drain};
 use super::super::due;
-use super::super::limits::{REBOOT_DEADLINE, START_DEADLINE, START_NOTICE, after, back_off};
+use super::super::limits::{REBOOT_DEADLINE, after};
 use super::super::wake;
 use super::advance::is_driven;
+use super::watch::{backing_off, replace_stuck, running};
 use super::{Visit, attempt_key};
 use crate::model::{
-    Action, Entry, Executor, ExecutorPhase, ExecutorSpec, Group, Interrupt, InterruptKind,
-    InterruptRecord, Package, Phase, Plan, Reason, Stage, State, Verdict, VerdictKind, Work,
+    Action, Entry, ExecutorSpec, Group, Interrupt, InterruptKind, InterruptRecord, Package, Phase,
+    Plan, Reason, Stage, State, Verdict, VerdictKind, Work,
 };
 
 /// Starts what may start now, and says what the node does or waits for.
@@ -123,19 +124,6 @@ fn start_package(
     create(visit, entry, work, plan)
 }
 
-/// Takes a pod away that cannot start and that the target has left behind: a corrected image would
-/// otherwise wait until the wrong one's deadline.
-fn replace_stuck(visit: &Visit<'_>, executor: &Executor, entry: &Entry, plan: &mut Plan) {
-    let left_behind = entry.snapshot.as_ref() != Some(&executor.snapshot);
-    if left_behind && executor.is_stuck() && !executor.terminating {
-        plan.actions.push(Action::DeleteExecutor {
-            rollout: visit.scope.rollout.name.clone(),
-            node: visit.node.name.clone(),
-            pod: executor.reference.clone(),
-        });
-    }
-}
-
 /// Returns what a package waits for whose parent became due again after it had begun.
 fn awaiting_parent(visit: &Visit<'_>, entry: &Entry) -> Option<Verdict> {
     let package = visit.scope.rollout.package(&entry.id())?;
@@ -198,53 +186,6 @@ fn start_interrupt(visit: &Visit<'_>, entry: &Entry, plan: &mut Plan) -> Verdict
     };
     let interrupt = Interrupt { kind, services };
     create(visit, entry, Work::Interrupt { package, interrupt }, plan)
-}
-
-/// Says that an executor runs, or why it does not: soon to those who look, and after
-/// [`START_DEADLINE`] to whoever must act. The kubelet goes on trying.
-fn running(visit: &Visit<'_>, executor: &Executor, entry: &Entry, plan: &mut Plan) -> Verdict {
-    let package = executor.package.clone();
-    let stage = executor.running.unwrap_or(entry.stage);
-    let since = executor.created;
-    let (why, notice) = match &executor.waiting {
-        Some(waiting) => {
-            (format!("{} {}", waiting.reason, waiting.message).trim().to_owned(), since)
-        }
-        None if executor.phase == ExecutorPhase::Pending => {
-            ("the kubelet has not started it".to_owned(), after(since, START_NOTICE))
-        }
-        None => return Verdict::act(Reason::Running { package, stage, since }),
-    };
-    let reason = Reason::NotStarted { package, stage, why, since };
-    let deadline = after(since, START_DEADLINE);
-    if visit.now() >= deadline {
-        return Verdict::blocked(reason);
-    }
-    if visit.now() >= notice {
-        wake(plan, deadline);
-        return Verdict::wait(reason);
-    }
-    wake(plan, notice);
-    Verdict::act(reason)
-}
-
-fn backing_off(visit: &Visit<'_>, entry: &Entry, group: Group, plan: &mut Plan) -> Option<Verdict> {
-    let failures = entry.restarts.unwrap_or(0);
-    if failures == 0 || entry.state != State::Erroring {
-        return None;
-    }
-    let newest = visit.newest(group, &entry.name);
-    let ended = newest.and_then(|executor| executor.finished).or(entry.since)?;
-    let until = after(ended, back_off(failures));
-    (until > visit.now()).then(|| {
-        wake(plan, until);
-        Verdict::wait(Reason::BackingOff {
-            package: entry.id(),
-            stage: entry.stage,
-            attempt: u32::try_from(failures).unwrap_or(0),
-            until,
-        })
-    })
 }
 
 /// Returns the package as it is being put on the node: from its snapshot.
