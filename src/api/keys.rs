@@ -100,6 +100,9 @@ pub fn condition_erroring(resource: &str) -> String {
 /// Node label: `"true"` keeps every resource off the node. Writer: people. Source: upstream.
 pub const IGNORE: &str = "nodewright.nvidia.com/ignore";
 
+/// The same under its former prefix; read, never written. Writer: people. Source: upstream.
+pub const LEGACY_IGNORE: &str = "skyhook.nvidia.com/ignore";
+
 /// Node annotation: `"true"` while the node stays cordoned after its runtime taint was removed.
 ///
 /// Writer: daemon; counts as an owner of the cordon. Source: upstream.

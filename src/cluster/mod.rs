@@ -15,6 +15,7 @@ pub mod executor_state;
 mod executor_volumes;
 mod fence;
 pub mod lease;
+pub mod legacy;
 pub mod metadata;
 pub mod names;
 pub mod node_patch;

@@ -6,11 +6,12 @@
 
 use serde_json::{Map, Value, json};
 
+use super::legacy;
 use super::node_state::MARK;
 use super::requests::Body;
 use crate::api::annotations::{TooLarge, check_node_state, check_record};
 use crate::api::keys;
-use crate::model::{Node, NodePatch, PatchKind};
+use crate::model::{Node, NodePatch, NodeRollout, PatchKind};
 
 /// The version of upstream's layout that our entries have. Upstream migrates a node that says an
 /// older one, or none, when a cluster is handed back (upstream contract C, `version_<cr>`).
@@ -38,7 +39,12 @@ struct Changes {
 /// # Errors
 /// See [`NoPatch`].
 pub fn build(patch: &NodePatch, known: Option<&Node>) -> Result<(Body, Value), NoPatch> {
-    let changes = changes(patch)?;
+    let mut changes = changes(patch)?;
+    let state = known.and_then(|node| node.rollouts.get(&patch.rollout));
+    if let Some(state) = state.filter(|state| state.legacy) {
+        let held = known.is_some_and(|node| node.is_cordoned_by(&patch.rollout));
+        move_former_keys(&mut changes, &patch.rollout, state, held);
+    }
     match &patch.kind {
         PatchKind::Pick { resource_version }
         | PatchKind::Recordon { resource_version }
@@ -119,6 +125,34 @@ fn changes(patch: &NodePatch) -> Result<Changes, NoPatch> {
         PatchKind::Recordon { .. } | PatchKind::Progress { .. } | PatchKind::Release { .. } => {}
     }
     Ok(changes)
+}
+
+/// Moves what stands under the former prefix in the very patch that first writes ours: whoever
+/// reads the node in between finds one of the two whole.
+fn move_former_keys(changes: &mut Changes, rollout: &str, state: &NodeRollout, held: bool) {
+    let NodeRollout { entries_text, drain_start, status, .. } = state;
+    let status = status.map(|word| word.to_string());
+    let values = [
+        (keys::node_state(rollout), entries_text.clone()),
+        (keys::version(rollout), Some(STATE_LAYOUT_VERSION.to_owned())),
+        (keys::status(rollout), status.clone()),
+        (keys::drain_start(rollout), drain_start.map(|start| start.to_string())),
+        (keys::cordon(rollout), held.then(|| MARK.to_owned())),
+    ];
+    let is_written = |changes: &[(String, Option<String>)], key: &str| {
+        changes.iter().any(|(written, _)| written == key)
+    };
+    for (key, value) in values {
+        if value.is_some() && !is_written(&changes.annotations, &key) {
+            changes.annotations.push((key, value));
+        }
+    }
+    if status.is_some() && !is_written(&changes.labels, &keys::status(rollout)) {
+        changes.labels.push((keys::status(rollout), status));
+    }
+    let gone = legacy::keys_of(rollout).into_iter().map(|key| (key, None));
+    changes.annotations.extend(gone);
+    changes.labels.push((legacy::former(&keys::status(rollout)), None));
 }
 
 fn merge(changes: &Changes, resource_version: &str) -> Value {

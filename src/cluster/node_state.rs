@@ -1,6 +1,7 @@
 //! A node's annotations, read: what each rollout did there, and who holds the cordon.
 //!
-//! In: annotations under our prefix. Out: [`NodeRollout`] by rollout, and cordon marks.
+//! In: annotations under our prefix, and under the one of the time before the rename (see
+//! [`super::legacy`]). Out: [`NodeRollout`] by rollout, and cordon marks.
 //! Must never: panic or guess; what cannot be read is named and left alone.
 
 use std::collections::BTreeMap;
@@ -8,6 +9,7 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 use serde::de::value::{Error as ValueError, StrDeserializer};
 
+use super::legacy;
 use crate::api::keys;
 use crate::model::{CordonMark, NodeRollout, RECORD_VERSION, Record, StatusWord};
 
@@ -20,7 +22,8 @@ pub fn read_annotations(
 ) -> (BTreeMap<String, NodeRollout>, Vec<CordonMark>) {
     let mut rollouts: BTreeMap<String, NodeRollout> = BTreeMap::new();
     let mut cordons = Vec::new();
-    for (key, value) in annotations {
+    let legacy::Renamed { annotations, with_former_keys } = legacy::renamed(annotations);
+    for (key, value) in annotations.iter().map(|(key, value)| (key.as_ref(), *value)) {
         if key == keys::RUNTIME_REQUIRED_CORDON && value == MARK {
             cordons.push(CordonMark::RuntimeRequired);
         } else if let Some(rollout) = rollout_of(key, &keys::cordon("")) {
@@ -35,6 +38,9 @@ pub fn read_annotations(
         } else if let Some(rollout) = rollout_of(key, &keys::status("")) {
             rollouts.entry(rollout.to_owned()).or_default().status = Some(read_status(value));
         }
+    }
+    for rollout in with_former_keys {
+        rollouts.entry(rollout.to_owned()).or_default().legacy = true;
     }
     (rollouts, cordons)
 }

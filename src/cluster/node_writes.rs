@@ -8,6 +8,7 @@ use serde_json::{Map, Value, json};
 use super::act::{Actor, Outcome, Target, nodewright_path};
 use super::error::ClusterError;
 use super::lease::LeaderProof;
+use super::legacy;
 use super::node_state::MARK;
 use super::removals;
 use super::requests::{Answer, Body, Mutation, Verb};
@@ -163,7 +164,13 @@ fn marks(patch: &TaintPatch) -> Vec<Value> {
             let schedulable = "/spec/unschedulable";
             operations.push(json!({ "op": "add", "path": schedulable, "value": true }));
         }
-        Some(false) => operations.push(json!({ "op": "remove", "path": cordon })),
+        Some(false) => {
+            // `remove` fails where there is nothing, and the mark may be under either prefix.
+            for path in [cordon, path(&legacy::former(keys::RUNTIME_REQUIRED_CORDON))] {
+                operations.push(json!({ "op": "add", "path": path, "value": MARK }));
+                operations.push(json!({ "op": "remove", "path": path }));
+            }
+        }
         None => {}
     }
     operations
@@ -185,14 +192,13 @@ fn cleaning_patch(cleaning: &NodeCleaning) -> Value {
     if !keep_entries {
         gone.extend([keys::node_state(rollout), keys::version(rollout)]);
     }
-    let former = |key: &String| key.replacen(keys::PREFIX, keys::LEGACY_PREFIX, 1);
-    let all = gone.iter().flat_map(|key| [key.clone(), former(key)]);
+    let all = gone.iter().flat_map(|key| [key.clone(), legacy::former(key)]);
     let annotations: Map<String, Value> = all.map(|key| (key, Value::Null)).collect();
     let label = keys::status(rollout);
     json!({ "metadata": {
         "uid": node_uid,
         "resourceVersion": resource_version,
         "annotations": annotations,
-        "labels": { former(&label): null, label: null },
+        "labels": { legacy::former(&label): null, label: null },
     }})
 }

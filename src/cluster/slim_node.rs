@@ -9,6 +9,7 @@ use jiff::Timestamp;
 use kube::core::ObjectMeta;
 use serde::Deserialize;
 
+use super::legacy;
 use super::node_state::{MARK, read_annotations};
 use super::slim::{WireMeta, null_as_empty, watchable_as};
 use crate::api::keys;
@@ -97,7 +98,7 @@ impl From<WireNode> for SlimNode {
     fn from(wire: WireNode) -> Self {
         let WireNode { mut metadata, spec, status } = wire;
         let shell = metadata.shell();
-        metadata.annotations.retain(|key, _| key.starts_with(keys::PREFIX));
+        metadata.annotations.retain(|key, _| legacy::is_ours(key));
         let unschedulable_manager = unschedulable_manager(&metadata);
         let hold = metadata.annotations.get(keys::HOLD).cloned();
         let is_new = metadata.annotations.is_empty();
@@ -108,7 +109,9 @@ impl From<WireNode> for SlimNode {
             uid: metadata.uid,
             resource_version: metadata.resource_version,
             created: metadata.creation_timestamp,
-            ignored: metadata.labels.get(keys::IGNORE).is_some_and(|it| it == MARK),
+            ignored: [keys::IGNORE, keys::LEGACY_IGNORE]
+                .iter()
+                .any(|label| metadata.labels.get(*label).is_some_and(|it| it == MARK)),
             labels: metadata.labels,
             taints: spec.taints.into_iter().map(Taint::from).collect(),
             unschedulable: spec.unschedulable,

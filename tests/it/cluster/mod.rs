@@ -11,6 +11,7 @@ mod node_state;
 mod observe;
 mod shelf;
 mod status;
+mod upstream;
 mod world;
 
 use std::time::Duration;

@@ -1,0 +1,3 @@
+//! What upstream's operator left in a cluster is read, moved and deleted as it ought to be.
+
+mod keys;
