@@ -2,13 +2,13 @@
 //!
 //! The budget is computed here from the pods of the moment. A real cluster reads it from the
 //! budget's status, which its disruption controller keeps; the answers are the same once that has
-//! caught up.
+//! caught up. Whoever reads a budget finds the same numbers in its status.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::State;
 use super::delete::DeleteOptions;
@@ -19,6 +19,7 @@ use super::write::text;
 
 /// What a budget says about the pods it selects.
 struct Allowance {
+    expected: i64,
     healthy: i64,
     desired: i64,
 }
@@ -58,7 +59,7 @@ impl State {
                 ));
             }
         };
-        let Allowance { healthy, desired } = self.allowance(namespace, budget);
+        let Allowance { expected: _, healthy, desired } = self.allowance(namespace, budget);
         let is_ready = is_ready(pod);
         let always = budget["spec"]["unhealthyPodEvictionPolicy"] == "AlwaysAllow";
         if !is_ready && (always || (desired > 0 && healthy >= desired)) {
@@ -91,7 +92,29 @@ impl State {
             (Some(least), _) => least,
             (None, most) => expected - scaled(most, expected).unwrap_or(0),
         };
-        Allowance { healthy: i64::try_from(healthy).unwrap_or(i64::MAX), desired: desired.max(0) }
+        let healthy = i64::try_from(healthy).unwrap_or(i64::MAX);
+        Allowance { expected, healthy, desired: desired.max(0) }
+    }
+
+    /// Brings the status of every budget up to date, as the disruption controller does.
+    pub fn count_budgets(&mut self) {
+        let resource = budgets();
+        let stored = &self.store.collection(&resource).objects;
+        let all: Vec<(ObjectKey, Arc<Value>)> =
+            stored.iter().map(|(key, budget)| (key.clone(), budget.clone())).collect();
+        for (key, budget) in all {
+            let Allowance { expected, healthy, desired } = self.allowance(&key.0, &budget);
+            let status = json!({
+                "currentHealthy": healthy, "desiredHealthy": desired, "expectedPods": expected,
+                "disruptionsAllowed": (healthy - desired).max(0),
+                "observedGeneration": budget["metadata"]["generation"],
+            });
+            if budget["status"] != status {
+                let mut counted = Value::clone(&budget);
+                counted["status"] = status;
+                self.store.put(&resource, key, counted);
+            }
+        }
     }
 
     /// Returns how many pods there should be: the replicas of the owners that exist, and each pod
@@ -143,6 +166,10 @@ impl State {
             .collect();
         inside.into_iter()
     }
+}
+
+fn budgets() -> ResourceKey {
+    ResourceKey { group: "policy".to_owned(), plural: "poddisruptionbudgets".to_owned() }
 }
 
 /// Returns whether evicting is deleting: pods that do not run, or are going already.

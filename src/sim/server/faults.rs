@@ -59,6 +59,8 @@ pub enum Fault {
     Conflict,
     /// 429 with a `Retry-After` of so many seconds.
     TooManyRequests { retry_after_seconds: u32 },
+    /// 403 as for an account without the right.
+    Forbidden,
     /// 500.
     InternalError,
     /// 503 as from a server that is starting.

@@ -117,6 +117,11 @@ impl Cluster {
                 ))
             }
             Fault::InternalError => Struck::Refused(Refusal::internal("injected fault")),
+            Fault::Forbidden => Struck::Refused(Refusal::plain(
+                403,
+                "Forbidden",
+                "the account may not do this (injected fault)",
+            )),
             Fault::Unavailable => Struck::Refused(Refusal::plain(
                 503,
                 "ServiceUnavailable",
@@ -158,6 +163,9 @@ impl State {
         let key = (call.namespace().to_owned(), call.name().to_owned());
         let shown =
             |code: u16, object: &Value| Ok(Outcome::Text(code, call.view.render(&kind, object)));
+        if kind.is("poddisruptionbudgets") {
+            self.count_budgets();
+        }
         match call.verb {
             Verb::Get => Ok(Outcome::Text(200, self.get(&kind, call)?)),
             Verb::List => Ok(Outcome::Text(200, self.list(&kind, call)?)),
