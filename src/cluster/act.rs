@@ -11,6 +11,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use futures::{StreamExt as _, stream};
 use kube::Client;
 
+use super::budgets::Budgets;
 use super::error::{ClusterError, Disposition};
 use super::lease::LeaderProof;
 use super::requests::Requests;
@@ -22,7 +23,7 @@ use super::store::{Store, Watched};
 use super::{names, removals};
 use crate::api::NodeWright;
 use crate::clock::Clock;
-use crate::model::{Action, Lane, PodRef, Refusal, RefusalCause, Urgency};
+use crate::model::{Action, Eviction, Lane, PodRef, Refusal, RefusalCause, Urgency};
 
 /// Lanes worked on at a time.
 ///
@@ -94,13 +95,15 @@ pub struct Actor {
     pub(super) clock: Clock,
     /// Node metadata ConfigMaps known to be there, by name.
     pub(super) known_metadata: Mutex<BTreeSet<String>>,
+    budgets: Budgets,
 }
 
 impl Actor {
     /// Makes an actor that writes the answers into `store`.
     pub fn new(client: Client, settings: EdgeSettings, clock: Clock, store: Arc<Store>) -> Self {
         let requests = Requests::new(client, clock, settings.request_timeout);
-        Self { requests, store, settings, clock, known_metadata: Mutex::new(BTreeSet::new()) }
+        let (known_metadata, budgets) = (Mutex::default(), Budgets::default());
+        Self { requests, store, settings, clock, known_metadata, budgets }
     }
 
     /// Executes actions: lanes side by side, in order within each.
@@ -170,14 +173,7 @@ impl Actor {
     /// Turns an error into an outcome, and reads the object again where it may be another.
     async fn conclude(&self, action: &Action, error: ClusterError) -> Outcome {
         let blocked = match action {
-            Action::Evict(eviction) => removals::blocked_by(&error).inspect(|why| {
-                let refusal = Refusal {
-                    at: self.clock.now(),
-                    message: why.clone(),
-                    cause: RefusalCause::Unknown,
-                };
-                self.store.note_refusal(&eviction.pod, refusal);
-            }),
+            Action::Evict(eviction) => self.note_blocked(eviction, &error).await,
             Action::CreateSnapshot(_)
             | Action::DeleteSnapshot(_)
             | Action::WriteStatus(_)
@@ -212,6 +208,18 @@ impl Actor {
             Disposition::Retry | Disposition::Wait => Outcome::Retry(error),
             Disposition::GiveUp => Outcome::GaveUp(error),
         }
+    }
+
+    /// Remembers that a budget does not let a pod go, and which; returns the server's words.
+    async fn note_blocked(&self, eviction: &Eviction, error: &ClusterError) -> Option<String> {
+        let message = removals::blocked_by(error)?;
+        let (pod, now) = (&eviction.pod, self.clock.now());
+        let cause = match self.store.pod_labels(pod) {
+            Some(labels) => self.budgets.cause(&self.requests, &pod.namespace, &labels, now).await,
+            None => RefusalCause::Unknown,
+        };
+        self.store.note_refusal(pod, Refusal { at: now, message: message.clone(), cause });
+        Some(message)
     }
 
     fn target(&self, action: &Action) -> Target {

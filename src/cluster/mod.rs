@@ -7,6 +7,7 @@
 //! through [`requests`] or `fence` (typed ones), which check leadership and bound the time.
 
 pub mod act;
+mod budgets;
 pub mod connect;
 pub mod error;
 pub mod events;

@@ -104,21 +104,25 @@ pub fn snapshot(namespace: &str, snapshot: &ConfigMapRef) -> Mutation {
 
 /// Returns why an eviction has to wait for others, if that is what the answer says.
 ///
-/// A pod under two disruption budgets is refused with a 500 that never changes by itself.
+/// A pod under two disruption budgets is refused with a 500 that never changes by itself. A 429 of
+/// a server that has too much to do is no word about the pod.
 pub fn blocked_by(error: &ClusterError) -> Option<String> {
     let ClusterError::Refused { status, .. } = error else { return None };
     let is_two_budgets = status.code == 500 && status.message.contains("PodDisruptionBudget");
-    (status.code == 429 || is_two_budgets).then(|| budget_words(status))
+    let is_held = status.code == 429
+        && (budget_cause(status).is_some() || status.message.contains("disruption budget"));
+    (is_held || is_two_budgets).then(|| budget_words(status))
 }
 
 /// Returns the cause that names the budget, where there is one, else the message.
 fn budget_words(status: &Status) -> String {
-    let cause = status
-        .details
-        .iter()
-        .flat_map(|details| &details.causes)
-        .find(|cause| cause.reason == "DisruptionBudget");
-    cause.map_or_else(|| status.message.clone(), |cause| cause.message.clone())
+    budget_cause(status).unwrap_or(&status.message).to_owned()
+}
+
+fn budget_cause(status: &Status) -> Option<&str> {
+    let mut causes = status.details.iter().flat_map(|details| &details.causes);
+    let cause = causes.find(|cause| cause.reason == "DisruptionBudget")?;
+    Some(&cause.message)
 }
 
 fn pod_path(pod: &PodRef) -> String {

@@ -144,7 +144,7 @@ impl From<WireTaint> for Taint {
     }
 }
 
-/// Returns who last wrote `spec.unschedulable`, of those who still own it.
+/// Returns who last wrote `spec.unschedulable`, of those who still own it; nobody where that is us.
 fn unschedulable_manager(metadata: &WireMeta) -> Option<String> {
     metadata
         .managed_fields
@@ -154,6 +154,7 @@ fn unschedulable_manager(metadata: &WireMeta) -> Option<String> {
         })
         .max_by_key(|entry| entry.time)
         .map(|entry| entry.manager.clone())
+        .filter(|manager| manager != keys::FIELD_MANAGER)
 }
 
 /// Returns whether two reads of a node differ in nothing but the version.

@@ -195,6 +195,13 @@ impl Store {
         });
     }
 
+    /// Returns the labels of this very pod.
+    pub fn pod_labels(&self, pod: &PodRef) -> Option<BTreeMap<String, String>> {
+        let state = self.lock();
+        let kept = state.pods.get(&pod.to_string()).filter(|it| it.pod.reference.uid == pod.uid);
+        kept.map(|kept| kept.pod.labels.clone())
+    }
+
     /// Returns a node as it is known.
     pub fn node(&self, name: &str) -> Option<Node> {
         self.lock().nodes.get(name).cloned()

@@ -2,6 +2,7 @@
 //! cluster, under paused time.
 
 mod act;
+mod budgets;
 mod connect;
 mod executor;
 mod executor_state;
