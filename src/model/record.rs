@@ -154,6 +154,9 @@ pub struct Record {
     /// The node was unschedulable before we took it, so it stays so.
     #[serde(default)]
     pub prior_unschedulable: bool,
+    /// When we last cordoned the node, or put our cordon back.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cordoned: Option<Timestamp>,
     /// How often a controller lifted our cordon in this visit and we put it back.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub recordons: u32,

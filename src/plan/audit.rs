@@ -316,7 +316,7 @@ impl<'a> Audit<'a> {
             if !(record.held && node.unschedulable) {
                 self.breach(rollout, Invariant::Held, &detail);
             }
-            if self.pods_on(node).any(|pod| must_go(wanted, pod)) {
+            if self.pods_on(node).any(|pod| must_go(wanted, pod) && !self.is_lost(node, pod)) {
                 self.breach(rollout, Invariant::PodsGone, &detail);
             }
         }
@@ -330,6 +330,13 @@ impl<'a> Audit<'a> {
         if !recorded || (reboot && !same_boot) {
             self.breach(rollout, Invariant::OneReboot, &detail);
         }
+    }
+
+    /// A pod that no kubelet will ever say is gone.
+    fn is_lost(&self, node: &Node, pod: &Pod) -> bool {
+        let unreachable = |taint: &crate::model::Taint| taint.key.ends_with("/unreachable");
+        let over = pod.deletes_at.is_some_and(|at| at < self.input.now);
+        pod.terminating && over && node.taints.iter().any(unreachable)
     }
 
     fn one_executor_each(&mut self, plan: &Plan) {
@@ -395,17 +402,18 @@ fn dependencies_met(rollout: &Rollout, node: &Node, package: &Package) -> bool {
 }
 
 fn is_protected(rollout: &Rollout, pod: &Pod) -> bool {
-    let runs = matches!(pod.phase, PodPhase::Pending | PodPhase::Running);
-    runs && !pod.executor && rollout.protects(&pod.labels)
+    let ended = matches!(pod.phase, PodPhase::Succeeded | PodPhase::Failed);
+    !ended && !pod.executor && rollout.protects(&pod.labels)
 }
 
 fn must_go(rollout: &Rollout, pod: &Pod) -> bool {
-    let daemon_set = pod.controller.as_ref().is_some_and(|owner| owner.kind == "DaemonSet");
-    let runs = matches!(pod.phase, PodPhase::Pending | PodPhase::Running);
+    let owned_by = |kind: &str| pod.controller.as_ref().is_some_and(|owner| owner.kind == kind);
+    let ended = matches!(pod.phase, PodPhase::Succeeded | PodPhase::Failed);
     let stays = pod.executor
         || pod.tolerates_unschedulable
         || pod.mirror
+        || owned_by("Node")
         || pod.reference.namespace == "kube-system"
-        || (daemon_set && rollout.drain.ignore_daemon_sets);
-    is_protected(rollout, pod) || (runs && !stays)
+        || (owned_by("DaemonSet") && rollout.drain.ignore_daemon_sets);
+    is_protected(rollout, pod) || (!ended && !stays)
 }

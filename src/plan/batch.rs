@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 
 use super::drain::protected_pods;
 use super::pick::pick;
+use super::protect::was_let_go;
 use super::select::Scope;
 use crate::model::{
     BatchState, CompartmentStatus, DEFAULT_COMPARTMENT, Memory, Node, OpenBatch, Outcome, Plan,
@@ -194,6 +195,7 @@ fn in_order<'a>(scope: &Scope<'a>, candidates: &[&'a Node]) -> Vec<&'a Node> {
             scope.record(node).is_some_and(|record| record.outcome == Some(Outcome::Erroring)),
             scope.input.own_node.as_ref() == Some(&node.name),
             !protected_pods(scope, node).is_empty(),
+            was_let_go(scope, node),
             node.created,
             node.name.clone(),
         )

@@ -156,7 +156,8 @@ pub(crate) fn let_go_of_failed(
     (holds && !busy && node.ready).then(|| release(node, rollout, record))
 }
 
-fn release(node: &Node, rollout: &str, record: &Record) -> Action {
+/// Lets go of a node: its record closed, our mark gone, schedulable if nobody else says otherwise.
+pub(crate) fn release(node: &Node, rollout: &str, record: &Record) -> Action {
     let others = has_other_owner(node, rollout);
     let ours = node.is_cordoned_by(rollout);
     let mut record = record.clone();

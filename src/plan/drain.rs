@@ -3,14 +3,17 @@
 //! The table of upstream contract B.6, first match wins. Pods are moved only off a node that was
 //! read back as unschedulable, and a pod that is already going is waited for, not asked again.
 
+mod blocked;
+mod filter;
+
 use jiff::Timestamp;
 
 use super::limits::{EVICTION_RETRY, after};
 use super::select::Scope;
-use crate::model::{
-    Action, DrainConfig, Eviction, EvictionMethod, Node, Pod, PodPhase, Reason, Record, Verdict,
-    VerdictKind,
-};
+use crate::model::{Action, Eviction, EvictionMethod, Node, Pod, Reason, Record, Refusal, Verdict};
+
+pub(crate) use blocked::condition as blocked_condition;
+use filter::{Treatment, is_lost, is_running, lost_at, treatment};
 
 /// The state of the drain of one node.
 pub(crate) enum Drain {
@@ -29,29 +32,28 @@ pub(crate) struct Waiting {
     pub moving: bool,
 }
 
-/// What the drain does with a pod.
-#[derive(Debug, Clone, PartialEq, Eq)]
-enum Treatment {
-    Ignore,
-    Await,
-    Refuse(&'static str),
-    Move(EvictionMethod),
-}
-
-/// Returns the protected pods on a node: they must finish before anything is moved.
+/// Returns the protected pods on a node: they must finish before anything is moved. One that is
+/// bound and has not started counts too (upstream contract B.6).
 pub(crate) fn protected_pods<'a>(scope: &Scope<'a>, node: &Node) -> Vec<&'a Pod> {
+    let lost = |pod: &Pod| is_lost(pod, node, scope.input.now);
     pods_on(scope, node)
         .filter(|pod| is_running(pod) && !pod.executor && scope.rollout.protects(&pod.labels))
+        .filter(|pod| !lost(pod))
         .collect()
+}
+
+/// Returns the protected pod that has run longest.
+pub(crate) fn first_protected<'a>(scope: &Scope<'a>, node: &Node) -> Option<&'a Pod> {
+    let protected = protected_pods(scope, node);
+    protected.into_iter().min_by_key(|pod| (pod.since, pod.reference.clone()))
 }
 
 /// Returns whether pods must still finish or leave before an interrupting package may run.
 pub(crate) fn drain(scope: &Scope<'_>, node: &Node, record: &Record) -> Drain {
-    let protected = protected_pods(scope, node);
-    if let Some(first) = protected.iter().min_by_key(|pod| (pod.since, pod.reference.clone())) {
+    if let Some(first) = first_protected(scope, node) {
         let owner = first.controller.as_ref().map(|owner| format!("{} {}", owner.kind, owner.name));
         return wait(Verdict::wait(Reason::ProtectedPod {
-            pods: count(protected.len()),
+            pods: count(protected_pods(scope, node).len()),
             first: first.reference.clone(),
             owner,
             since: first.since,
@@ -60,84 +62,83 @@ pub(crate) fn drain(scope: &Scope<'_>, node: &Node, record: &Record) -> Drain {
     if !node.unschedulable {
         return wait(Verdict::wait(Reason::CordonNotSeen));
     }
-    let config = &scope.rollout.drain;
-    let moving: Vec<(&Pod, Treatment)> = pods_on(scope, node)
-        .map(|pod| (pod, treatment(pod, config)))
-        .filter(|(_, treatment)| *treatment != Treatment::Ignore)
-        .collect();
-    if moving.is_empty() { Drain::Clear } else { moving_pods(scope, node, record, &moving) }
+    let (config, now) = (&scope.rollout.drain, scope.input.now);
+    let mut leaving = Leaving::default();
+    for pod in pods_on(scope, node) {
+        match treatment(pod, node, config, now) {
+            Treatment::Ignore => {}
+            Treatment::Await => leaving.going(pod, node),
+            Treatment::Refuse(why) => leaving.refused.push((pod, why)),
+            Treatment::Move(method) => leaving.movable.push((pod, method)),
+        }
+    }
+    leaving.conclude(scope, node, record)
 }
 
-fn moving_pods(
-    scope: &Scope<'_>,
-    node: &Node,
-    record: &Record,
-    moving: &[(&Pod, Treatment)],
-) -> Drain {
-    let now = scope.input.now;
-    let mut evictions = Vec::new();
-    let mut wake_at: Option<Timestamp> = None;
-    let mut refused: Option<(&Pod, &str)> = None;
-    let mut held: Option<(&Pod, &str)> = None;
-    for (pod, treatment) in moving {
-        match treatment {
-            Treatment::Ignore | Treatment::Await => {}
-            Treatment::Refuse(why) => refused = refused.or(Some((pod, why))),
-            Treatment::Move(method) => {
-                let refusal = scope.input.observed.refusals.get(&pod.reference.uid);
-                let again = refusal.map(|refusal| after(refusal.at, EVICTION_RETRY));
-                if let Some(refusal) = refusal {
-                    held = held.or(Some((pod, &refusal.message)));
-                }
-                match again {
-                    Some(again) if again > now => {
-                        wake_at = Some(wake_at.map_or(again, |earlier| earlier.min(again)));
-                    }
-                    Some(_) | None => evictions.push(eviction(scope, node, pod, *method)),
-                }
+/// Returns whether the pods of a node have left, whatever became of the visit that moved them.
+pub(crate) fn is_drained(scope: &Scope<'_>, node: &Node, record: &Record) -> bool {
+    matches!(drain(scope, node, record), Drain::Clear)
+}
+
+/// The pods that a node is not drained of.
+#[derive(Default)]
+struct Leaving<'a> {
+    going: Vec<&'a Pod>,
+    refused: Vec<(&'a Pod, &'static str)>,
+    movable: Vec<(&'a Pod, EvictionMethod)>,
+    wake_at: Option<Timestamp>,
+}
+
+impl<'a> Leaving<'a> {
+    fn going(&mut self, pod: &'a Pod, node: &Node) {
+        self.going.push(pod);
+        if let Some(at) = lost_at(pod, node) {
+            self.wake(at);
+        }
+    }
+
+    fn wake(&mut self, at: Timestamp) {
+        self.wake_at = Some(self.wake_at.map_or(at, |earlier| earlier.min(at)));
+    }
+
+    /// Asks for every pod that may be asked for now, and names the worst obstacle.
+    ///
+    /// A refused pod is asked again after [`EVICTION_RETRY`], each by itself: one that a budget
+    /// holds does not slow down the others, here or on other nodes (failures A4, A5).
+    fn conclude(mut self, scope: &Scope<'_>, node: &Node, record: &Record) -> Drain {
+        let now = scope.input.now;
+        let mut evictions = Vec::new();
+        let mut held: Vec<(&Pod, &Refusal)> = Vec::new();
+        for (pod, method) in std::mem::take(&mut self.movable) {
+            let refusal = scope.input.observed.refusals.get(&pod.reference.uid);
+            held.extend(refusal.map(|refusal| (pod, refusal)));
+            match refusal.map(|refusal| after(refusal.at, EVICTION_RETRY)) {
+                Some(again) if again > now => self.wake(again),
+                Some(_) | None => evictions.push(eviction(scope, node, pod, method)),
             }
+            self.going.push(pod);
         }
+        let all = self.going.iter().copied().chain(self.refused.iter().map(|(pod, _)| *pod));
+        let first = all.clone().map(|pod| &pod.reference).min();
+        let Some(first) = first.cloned() else { return Drain::Clear };
+        let draining = Reason::Draining { pods: count(all.count()), first, since: record.picked };
+        let verdict = refused_verdict(&self.refused)
+            .or_else(|| blocked::verdict(&held))
+            .unwrap_or(Verdict::wait(draining));
+        let wake_at = self.wake_at;
+        Drain::Wait(Box::new(Waiting { verdict, evictions, wake_at, moving: true }))
     }
-    let pods = count(moving.len());
-    let reason = match (refused, held, moving.first()) {
-        (Some((pod, why)), _, _) => {
-            Reason::DrainRefused { pod: pod.reference.clone(), why: why.to_owned() }
-        }
-        (None, Some((pod, why)), _) => {
-            Reason::DisruptionBudget { pods, pod: pod.reference.clone(), why: why.to_owned() }
-        }
-        (None, None, Some((first, _))) => {
-            Reason::Draining { pods, first: first.reference.clone(), since: record.picked }
-        }
-        (None, None, None) => return Drain::Clear,
-    };
-    let kind = if refused.is_some() { VerdictKind::Blocked } else { VerdictKind::Wait };
-    let verdict = Verdict { kind, reason };
-    Drain::Wait(Box::new(Waiting { verdict, evictions, wake_at, moving: true }))
 }
 
-fn treatment(pod: &Pod, config: &DrainConfig) -> Treatment {
-    let daemon_set =
-        pod.controller.as_ref().is_some_and(|controller| controller.kind == "DaemonSet");
-    if !is_running(pod)
-        || pod.executor
-        || pod.tolerates_unschedulable
-        || (daemon_set && config.ignore_daemon_sets)
-        || pod.reference.namespace == "kube-system"
-        || pod.mirror
-    {
-        Treatment::Ignore
-    } else if pod.terminating {
-        Treatment::Await
-    } else if pod.controller.is_none() && !config.force {
-        Treatment::Refuse("it has no controller that would start it elsewhere (drainConfig.force)")
-    } else if pod.empty_dir && !config.delete_empty_dir {
-        Treatment::Refuse("its emptyDir would be lost (drainConfig.deleteEmptyDirData)")
-    } else if config.disable_eviction {
-        Treatment::Move(EvictionMethod::Delete)
-    } else {
-        Treatment::Move(EvictionMethod::Evict)
-    }
+/// Returns the verdict on pods that `drainConfig` does not let go: the first, and how many more.
+fn refused_verdict(refused: &[(&Pod, &'static str)]) -> Option<Verdict> {
+    let (pod, why) = refused.iter().min_by_key(|(pod, _)| &pod.reference)?;
+    let why = match refused.len() - 1 {
+        0 => (*why).to_owned(),
+        1 => format!("{why}; 1 more pod is held too"),
+        more => format!("{why}; {more} more pods are held too"),
+    };
+    Some(Verdict::blocked(Reason::DrainRefused { pod: pod.reference.clone(), why }))
 }
 
 fn eviction(scope: &Scope<'_>, node: &Node, pod: &Pod, method: EvictionMethod) -> Action {
@@ -156,10 +157,6 @@ fn wait(verdict: Verdict) -> Drain {
 
 fn pods_on<'a>(scope: &Scope<'a>, node: &Node) -> impl Iterator<Item = &'a Pod> {
     scope.input.observed.pods.get(&node.name).into_iter().flat_map(|pods| pods.values())
-}
-
-fn is_running(pod: &Pod) -> bool {
-    matches!(pod.phase, PodPhase::Pending | PodPhase::Running | PodPhase::Unknown)
 }
 
 fn count(length: usize) -> u32 {

@@ -19,6 +19,23 @@ const BACK_OFF_MAX: Duration = Duration::from_mins(5);
 /// needs a moment, and the API server should not be asked every second by every node.
 pub(crate) const EVICTION_RETRY: Duration = Duration::from_secs(10);
 
+/// How long after its last second a pod on an unreachable node is still waited for. Its deletion
+/// timestamp includes the grace period already (failures A17); a minute more is what a kubelet
+/// that is alive but cut off may be late by its clock and its runtime.
+pub(crate) const UNREACHABLE_MARGIN: Duration = Duration::from_mins(1);
+
+/// Longest wait for a protected pod while nodes without one are left: then the node is let go and
+/// put last (design §6). A quarter of an hour lets a job at its end finish, and costs a GPU node
+/// little.
+pub(crate) const PROTECTED_PATIENCE: Duration = Duration::from_mins(15);
+
+/// A cordon that is lifted this soon after it was set was lifted by a program: a person has yet to
+/// see it.
+pub(crate) const CORDON_REFLEX: Duration = Duration::from_secs(10);
+
+/// How often a cordon that a controller lifts is put back in one visit (design §6).
+pub(crate) const RECORDONS_MAX: u32 = 3;
+
 /// Longest time for a node to come back from a reboot. Large GPU hosts take 10 to 20 minutes for
 /// memory training and firmware; an hour is past every one we know.
 pub(crate) const REBOOT_DEADLINE: Duration = Duration::from_hours(1);

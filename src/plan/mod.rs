@@ -17,6 +17,7 @@ mod drain;
 mod due;
 mod limits;
 mod pick;
+mod protect;
 mod rollout;
 mod select;
 mod status;

@@ -88,6 +88,7 @@ fn new_record(
         phase: Phase::Picked,
         held: false,
         prior_unschedulable: false,
+        cordoned: None,
         recordons: 0,
         gpus_before: None,
         boot_before: None,

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::select::{Scope, node_block, pick_block, rollout_hold, uninstalling};
-use super::{Done, batch, cleanup, due, status, visit};
+use super::{Done, batch, cleanup, due, protect, status, visit};
 use crate::model::{
     Action, CordonMark, Node, Plan, Reason, SnapshotSpec, StatusWrite, Urgency, Verdict,
     VerdictKind,
@@ -36,6 +36,8 @@ pub(crate) fn plan_rollout<'a>(scope: &'a Scope<'a>, done: &Done, plan: &mut Pla
     if working || !candidates.is_empty() {
         create_snapshots(scope, plan);
     }
+    protect::let_go(scope, &candidates, &mut verdicts, plan);
+    protect::put_last(scope, &mut candidates, &mut verdicts);
     let memory = batch::advance(scope, &candidates, &mut verdicts, plan);
     write_status(scope, &verdicts, memory, plan);
     plan.verdicts.insert(scope.rollout.name.clone(), verdicts);

@@ -6,6 +6,7 @@ use k8s_openapi::api::core::v1::Toleration;
 
 use super::Done;
 use super::due::{self, Need};
+use super::visit::DRAIN_TIMED_OUT;
 use crate::model::{
     Budget, Entries, Executor, Input, Node, NodeRollout, Opening, Outcome, Package, Reason, Record,
     Resource, Rollout, Sequencing, State, Taint, Verdict,
@@ -73,9 +74,10 @@ impl<'a> Scope<'a> {
 
     /// Returns whether somebody else cordoned the node: then it stays so when we let it go.
     ///
-    /// Our own mark says that the cordon is ours, also after a visit that ended erroring.
+    /// A mark of any rollout says that the cordon is one of ours, also after a visit that ended
+    /// erroring: owners are a set, and the last one uncordons (upstream contract B.7).
     pub(crate) fn is_foreign_cordon(&self, node: &Node) -> bool {
-        node.unschedulable && !node.is_cordoned_by(&self.rollout.name)
+        node.unschedulable && node.cordons.is_empty()
     }
 
     /// Returns whether the node counts against the ceiling (design §7).
@@ -190,6 +192,10 @@ fn failed_here<'a>(scope: &Scope<'a>, node: &'a Node) -> Option<Verdict> {
     let record = scope.record(node)?;
     if record.outcome != Some(Outcome::Erroring) || record.target != scope.target {
         return None;
+    }
+    let timed_out = record.reason.as_deref() == Some(DRAIN_TIMED_OUT);
+    if timed_out && super::drain::is_drained(scope, node, record) {
+        return None; // What held the drain up has gone: the node is tried again (failures A18).
     }
     let why = record.message.clone().unwrap_or_else(|| "no message was recorded".to_owned());
     let entries = scope.entries(node);

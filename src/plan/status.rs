@@ -37,7 +37,7 @@ pub(crate) fn status(
             .values()
             .map(|package| format!("{}:{}", package.name, package.version))
             .collect(),
-        conditions: conditions(scope, &nodes, word, &memory),
+        conditions: conditions(scope, verdicts, &nodes, word, &memory),
         memory,
     }
 }
@@ -126,6 +126,7 @@ fn word(scope: &Scope<'_>, nodes: &Tally<'_>, memory: &Memory) -> StatusWord {
 
 fn conditions(
     scope: &Scope<'_>,
+    verdicts: &BTreeMap<String, Verdict>,
     nodes: &Tally<'_>,
     word: StatusWord,
     memory: &Memory,
@@ -149,6 +150,7 @@ fn conditions(
         };
         all.push(condition("Stopped", true, reason.word(), &reason.to_string()));
     }
+    all.extend(super::drain::blocked_condition(verdicts, scope.nodes.len()));
     // In the order in which they are read back: a status that says the same is the same.
     all.sort_by(|one, other| one.kind.cmp(&other.kind));
     all

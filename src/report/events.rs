@@ -135,7 +135,11 @@ fn of_patch(patch: &NodePatch) -> Option<Event> {
             say(EventKind::Normal, "State", "Pick", &picked_note(record?, patch.unschedulable))
         }
         PatchKind::Recordon { .. } => {
-            say(EventKind::Warning, "State", "Cordon", "a controller lifted our cordon: put back")
+            let note = match record?.recordons {
+                0 => "the cordon found at the pick was lifted: cordoned as ours".to_owned(),
+                times => format!("a controller lifted our cordon: put back, time {times}"),
+            };
+            say(EventKind::Warning, "State", "Cordon", &note)
         }
         PatchKind::Progress { record_text, .. } => {
             let record = record?;

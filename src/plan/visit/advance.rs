@@ -9,14 +9,14 @@ use super::super::select::Scope;
 use super::{Draft, Visit};
 use crate::model::{
     Entry, Group, Interrupt, InterruptRecord, Node, Outcome, Package, Phase, Reason, Record,
-    Rollout, Stage, State, Verdict,
+    Rollout, Stage, State,
 };
 
 /// The record's reason when a node did not come back in time.
 const REBOOT_OVERDUE: &str = "RebootOverdue";
 
 /// The record's reason when pods did not leave in time.
-const DRAIN_TIMED_OUT: &str = "DrainTimedOut";
+pub(crate) const DRAIN_TIMED_OUT: &str = "DrainTimedOut";
 
 /// Begins what may begin now.
 pub(crate) fn advance(visit: &Visit<'_>, draft: &mut Draft) {
@@ -30,12 +30,8 @@ pub(crate) fn advance(visit: &Visit<'_>, draft: &mut Draft) {
     follow_target(visit, draft);
     let needs = needs(visit, draft);
     begin_ready(visit.scope, visit.node, &needs, draft);
-    if visit.record.held
-        && draft.record.phase == Phase::Picked
-        && let Drain::Wait(waiting) = drain(visit.scope, visit.node, &draft.record)
-        && waiting.moving
-    {
-        drain_overdue(visit, &waiting.verdict, draft);
+    if visit.record.held && draft.record.phase == Phase::Picked {
+        drain_clock(visit, draft);
     }
     begin_interrupt(visit, draft);
 }
@@ -203,6 +199,7 @@ pub(crate) fn hold(scope: &Scope<'_>, node: &Node, record: &mut Record) {
     if !record.held {
         record.held = true;
         record.prior_unschedulable = scope.is_foreign_cordon(node);
+        record.cordoned = (!node.unschedulable).then_some(scope.input.now);
     }
 }
 
@@ -318,17 +315,34 @@ fn reboot_overdue(visit: &Visit<'_>, draft: &mut Draft) {
     }
 }
 
-/// Gives up on a drain that took longer than `drainConfig.timeout`, or starts its clock.
-fn drain_overdue(visit: &Visit<'_>, verdict: &Verdict, draft: &mut Draft) {
-    let Some(timeout) = visit.scope.rollout.drain.timeout else { return };
+/// Starts the clock of `drainConfig.timeout`, stops it, or gives up when it has run out.
+///
+/// It starts with the first look at a cordoned node from which pods must leave, once no protected
+/// pod is left, and before the first eviction; it stops when they have left. It stands in an
+/// annotation, so a restart does not turn it back (failures A7). Without a timeout none is kept:
+/// differs from upstream, which writes it for every drain.
+fn drain_clock(visit: &Visit<'_>, draft: &mut Draft) {
     let state = visit.scope.rollout_state(visit.node);
-    match state.and_then(|state| state.drain_start) {
-        None => draft.drain_start = Some(Some(visit.now())),
-        Some(start) if visit.now() >= after(start, timeout) => {
+    let start = state.and_then(|state| state.drain_start);
+    let waiting = match drain(visit.scope, visit.node, &draft.record) {
+        Drain::Wait(waiting) if waiting.moving => waiting,
+        Drain::Wait(_) => return,
+        Drain::Clear => {
+            draft.drain_start = start.map(|_over| None);
+            return;
+        }
+    };
+    match (visit.scope.rollout.drain.timeout, start) {
+        (None, _) => {}
+        (Some(_), None) => draft.drain_start = Some(Some(visit.now())),
+        (Some(timeout), Some(start)) if visit.now() >= after(start, timeout) => {
             draft.record.reason = Some(DRAIN_TIMED_OUT.to_owned());
-            let why = format!("drain not finished in drainConfig.timeout: {}", verdict.reason);
+            let why = format!(
+                "drain not finished within drainConfig.timeout, since {start:.0}: {}",
+                waiting.verdict.reason
+            );
             draft.record.message = Some(cut(&why, MESSAGE_BYTES_MAX));
         }
-        Some(_) => {}
+        (Some(_), Some(_)) => {}
     }
 }

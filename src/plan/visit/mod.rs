@@ -8,6 +8,7 @@
 
 mod absorb;
 mod advance;
+mod cordon;
 mod start;
 mod watch;
 
@@ -19,7 +20,7 @@ use crate::model::{
     Record, StatusWord, Verdict, VisitRef,
 };
 
-pub(crate) use advance::{begin_ready, hold};
+pub(crate) use advance::{DRAIN_TIMED_OUT, begin_ready, hold};
 
 /// The node during this visit, as seen.
 pub(crate) struct Visit<'a> {
@@ -126,9 +127,8 @@ pub(crate) fn drive<'a>(
     if differs || draft.drain_start.is_some() {
         return write(&visit, draft, plan);
     }
-    if visit.is_uncordoned() {
-        let manager = node.unschedulable_manager.clone();
-        return Verdict::blocked(Reason::Uncordoned { manager });
+    if visit.is_uncordoned() && !scope.resource.disabled {
+        return cordon::lifted(&visit, plan);
     }
     if scope.resource.disabled {
         return Verdict::blocked(Reason::Disabled);

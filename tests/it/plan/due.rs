@@ -122,6 +122,7 @@ fn record(visit: Visit, target: String) -> Option<Record> {
     let id = entry(Stage::Apply, State::InProgress, None).id();
     let due = owing.then(|| ("kernel".to_owned(), interrupt(InterruptKind::Reboot)));
     Some(Record {
+        cordoned: None,
         recordons: 0,
         gpus_before: None,
         v: 1,

@@ -3,10 +3,15 @@
 mod audit;
 mod batches;
 mod builders;
+mod cordons;
+mod drain_table;
+mod drains;
 mod due;
 mod histories;
 mod holds;
 mod leftovers;
+mod protected;
+mod reboots;
 mod scale;
 mod shown;
 mod takeover;

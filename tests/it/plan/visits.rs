@@ -237,6 +237,7 @@ fn a_lifted_cordon_stops_new_work_until_it_is_cordoned_again() {
     let reboot = package("kernel", "1.0.0").interrupting(InterruptKind::Reboot);
     let mut world = world(1, rollout(1, vec![reboot]));
     world.settle();
+    world.pass(60);
     if let Some(node) = world.input.observed.nodes.get_mut("node-00") {
         node.unschedulable = false;
     }
@@ -359,6 +360,9 @@ fn a_drain_that_takes_too_long_ends_the_visit_and_says_so() {
     world.pass(61);
     world.settle();
     let verdict = world.verdict("node-00");
-    assert!(verdict.starts_with("Blocked: drain not finished in drainConfig.timeout"), "{verdict}");
+    assert!(
+        verdict.starts_with("Blocked: drain not finished within drainConfig.timeout"),
+        "{verdict}"
+    );
     assert!(world.input.observed.nodes["node-00"].unschedulable, "half drained, it stays cordoned");
 }

@@ -258,6 +258,7 @@ pub fn entry(rollout: &str, package: &Package, stage: Stage, state: State) -> En
 
 pub fn record(rollout: &Rollout, node: &str) -> Record {
     Record {
+        cordoned: None,
         recordons: 0,
         gpus_before: None,
         v: RECORD_VERSION,
