@@ -9,6 +9,7 @@ mod daemon;
 mod daemon_http;
 mod demo;
 mod fleet;
+mod forty_pods;
 mod git;
 mod manifest;
 mod plan;

@@ -30,6 +30,8 @@
 mod audit;
 #[cfg(test)]
 mod build_script;
+#[cfg(test)]
+mod cordons;
 mod credentials;
 #[cfg(test)]
 mod fleet;

@@ -1,5 +1,6 @@
 //! The loop: leadership, stop, faults, kills between any two writes.
 
+mod cordons;
 mod failures;
 mod faults;
 mod idle;
