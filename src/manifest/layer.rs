@@ -5,6 +5,7 @@
 
 mod classify;
 mod guess;
+mod legacy;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
@@ -127,7 +128,8 @@ impl Layer {
         document: &Document,
         findings: &mut Findings,
     ) -> Option<(Identity, Rc<Node>)> {
-        let class = match &document.root {
+        let root = document.root.as_ref().map(|root| legacy::renamed(root, findings));
+        let class = match &root {
             Some(root) => classify::classify(root, &document.place, findings),
             None => Class::Broken,
         };
@@ -145,7 +147,7 @@ impl Layer {
         }
         match class {
             Class::Ours(identity) if is_sound => {
-                return Some((identity, Rc::clone(document.root.as_ref()?)));
+                return Some((identity, root?));
             }
             Class::Foreign(foreign) if is_sound => self.foreign.push(foreign),
             Class::Skipped if is_sound => {}

@@ -66,7 +66,7 @@ rules! {
     ForeignKind       "NW0122" Note    "an object of another kind is skipped";
     IncompleteHeader  "NW0123" Error   "a document does not say what it is";
     UnknownKind       "NW0124" Error   "a kind or version that the group does not have";
-    LegacyGroup       "NW0125" Warning "an object of the group's former name is skipped";
+    LegacyGroup       "NW0125" Warning "an object is written under the group's former name";
     ObjectName        "NW0126" Error   "metadata.name is missing or not a valid name";
     DuplicateObject   "NW0127" Error   "one object is written twice in the same layer";
     BaseUnreadable    "NW0128" Error   "an object depends on a document that cannot be read";

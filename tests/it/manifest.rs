@@ -4,6 +4,7 @@ mod bad;
 mod folder;
 mod good;
 mod layers;
+mod legacy;
 mod live;
 mod properties;
 mod revision;

@@ -1,5 +1,6 @@
 //! Says what a document is: one of our objects, somebody else's, none, or one that cannot be told.
 
+use super::legacy::LEGACY_GROUP;
 use super::{Foreign, Identity};
 use crate::api::crd::Kind;
 use crate::api::keys::RESOURCE_NAME_MAX_BYTES;
@@ -11,9 +12,6 @@ use crate::manifest::rules::Rule;
 use crate::manifest::schema::shown;
 use crate::manifest::suggest::suggest;
 use crate::manifest::tree::{Node, Place, Value};
-
-/// The group's name before it was renamed (upstream contract A.1).
-const LEGACY_GROUP: &str = "skyhook.nvidia.com";
 
 /// The group of files that the daemon reads and never applies.
 const FILE_GROUP: &str = "nodewright.dev";
@@ -153,7 +151,7 @@ fn listed(root: &Node) -> Option<&Node> {
     let Value::List(items) = &root.get("items")?.value else { return None };
     let is_ours = |item: &Node| {
         let version = item.get("apiVersion").and_then(|node| node.text()).unwrap_or_default();
-        version.starts_with(GROUP)
+        version.starts_with(GROUP) || version.starts_with(LEGACY_GROUP)
     };
     items.iter().map(AsRef::as_ref).find(|item| is_ours(item))
 }
@@ -172,9 +170,9 @@ fn foreign(
         return Class::Skipped;
     }
     if group == LEGACY_GROUP {
-        let message = format!("{kind} of {LEGACY_GROUP} is the former name and is skipped");
+        let message = format!("{} is no kind that {LEGACY_GROUP} ever had", shown(kind));
         let way_out =
-            format!("write apiVersion: {GROUP}/{VERSION}, and kind: NodeWright for Skyhook");
+            format!("write apiVersion: {GROUP}/{VERSION} and kind: NodeWright, or what it is");
         findings.place(Rule::LegacyGroup, place, None, message, &way_out);
     } else {
         let message = format!("{kind} of {} is not ours and is skipped", shown(api_version));

@@ -4,7 +4,7 @@
 
 use std::collections::BTreeSet;
 
-use super::Identity;
+use super::{Identity, legacy};
 use crate::api::crd::Kind;
 use crate::manifest::names::OBJECT_NAME_MAX_BYTES;
 use crate::manifest::suggest::suggest;
@@ -24,8 +24,11 @@ pub(super) fn identities(text: &str) -> Option<BTreeSet<Identity>> {
             inside_metadata = trimmed.starts_with("metadata:");
             let kind = value_of(trimmed, "kind:");
             kinds.extend(Kind::ALL.into_iter().filter(|known| kind == Some(known.name())));
+            kinds.extend(kind.and_then(legacy::kind_now));
             let names = Kind::ALL.map(Kind::name);
-            is_foreign |= kind.is_some_and(|kind| suggest(kind, &names).is_none());
+            is_foreign |= kind.is_some_and(|kind| {
+                suggest(kind, &names).is_none() && legacy::kind_now(kind).is_none()
+            });
         }
         if inside_metadata && let Some(name) = value_of(trimmed, "name:") {
             names.extend(Some(name.to_owned()).filter(|_| name.len() <= OBJECT_NAME_MAX_BYTES));
