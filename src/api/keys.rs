@@ -135,6 +135,19 @@ pub const NAME: &str = "nodewright.nvidia.com/name";
 /// Pod label: `<package>-<version>`. Writer: daemon, at creation. Source: upstream.
 pub const PACKAGE: &str = "nodewright.nvidia.com/package";
 
+/// The keys of [`NAME`] and [`PACKAGE`], label and annotation, before they were renamed; read on
+/// pods of upstream's operator, never written. Source: upstream.
+pub const LEGACY_NAME: &str = "skyhook.nvidia.com/name";
+
+/// See [`LEGACY_NAME`].
+pub const LEGACY_PACKAGE: &str = "skyhook.nvidia.com/package";
+
+/// Job annotation: upstream has recorded the Job's end on its node. Writer: upstream's operator.
+pub const STATE_RECORDED: &str = "nodewright.nvidia.com/state-recorded";
+
+/// Job annotation: upstream ended an interrupt that failed too often. Writer: upstream's operator.
+pub const RESTART_LIMIT_EXCEEDED: &str = "nodewright.nvidia.com/restart-limit-exceeded";
+
 /// Pod annotation: JSON of `name, version, skyhook, stage, image, containerSHA`.
 ///
 /// The same key as [`PACKAGE`]; upstream has one as label and one as annotation.

@@ -36,6 +36,8 @@ pub mod source_state;
 pub mod source_watch;
 pub mod status;
 pub mod store;
+pub mod upstream;
+mod upstream_status;
 mod writes;
 
 pub use act::{Actor, Executed, Outcome};

@@ -24,14 +24,16 @@ use super::slim::{SlimConfigMap, Untyped};
 use super::slim_node::SlimNode;
 use super::slim_pod::SlimPod;
 use super::store::{Store, View, WatchTrouble, Watched};
+use super::upstream::SlimJob;
 use crate::api::{DeploymentPolicy, NodeWright, keys};
 use crate::clock::Clock;
 
 /// Kinds that are watched; all of them must be listed before a look is whole.
-const KINDS: [&str; 5] = [
+const KINDS: [&str; 6] = [
     <SlimNode as Watched>::KIND,
     <SlimPod as Watched>::KIND,
     <SlimConfigMap as Watched>::KIND,
+    <SlimJob as Watched>::KIND,
     <Untyped<NodeWright> as Watched>::KIND,
     <Untyped<DeploymentPolicy> as Watched>::KIND,
 ];
@@ -65,7 +67,7 @@ impl Observer {
         clock: Clock,
         shutdown: CancellationToken,
     ) -> (Self, JoinSet<()>) {
-        let store = Arc::new(Store::new(&settings.namespace));
+        let store = Arc::new(Store::new(settings));
         let (round_sender, round) = watch::channel(1);
         let (listed_sender, listed) = watch::channel(Rounds::new());
         let shared = Shared {
@@ -90,6 +92,9 @@ impl Observer {
             everything.clone(),
             shared.clone(),
         ));
+        // Upstream runs packages as Jobs since it has the present prefix (v0.18).
+        let jobs = watcher::Config::default().labels(keys::PACKAGE);
+        tasks.spawn(follow::<SlimJob>(Api::all(client.clone()), jobs, shared.clone()));
         tasks.spawn(follow::<SlimConfigMap>(config_maps, snapshots, shared.clone()));
         tasks.spawn(follow::<Untyped<NodeWright>>(
             Api::all(client.clone()),
@@ -150,6 +155,7 @@ impl Observer {
 
 /// Keeps one kind current until shutdown.
 async fn follow<W: Watched>(api: Api<W>, config: watcher::Config, mut shared: Shared) {
+    let mut is_absent = false;
     loop {
         let round = *shared.round.borrow_and_update();
         let events = watcher::watcher(api.clone(), config.clone()).default_backoff();
@@ -164,7 +170,14 @@ async fn follow<W: Watched>(api: Api<W>, config: watcher::Config, mut shared: Sh
                 event = events.next() => event,
             };
             match event {
-                Some(Ok(event)) => take::<W>(event, round, &shared),
+                Some(Ok(event)) => {
+                    is_absent = false;
+                    take::<W>(event, round, &shared);
+                }
+                Some(Err(error)) if W::MAY_BE_ABSENT && is_withheld(&error) => {
+                    note_absent::<W>(&error, is_absent, round, &shared);
+                    is_absent = true;
+                }
                 Some(Err(error)) => note_error::<W>(&error, &shared),
                 None => break,
             }
@@ -214,16 +227,36 @@ fn note_error<W: Watched>(error: &watcher::Error, shared: &Shared) {
     }
 }
 
-/// Returns what a person can do about a watch that fails.
-fn way_out(error: &watcher::Error) -> &'static str {
-    let code = match error {
+/// Notes a kind that need not be there: nothing waits for it. Said once, then asked again for as
+/// long as the process runs, since it may be granted or served later.
+fn note_absent<W: Watched>(error: &watcher::Error, is_known: bool, round: u64, shared: &Shared) {
+    shared.listed.send_modify(|rounds| {
+        rounds.insert(W::KIND, round);
+    });
+    if !is_known {
+        let text = chain(error);
+        tracing::info!(kind = W::KIND, error = text, "not readable, so taken as none");
+    }
+}
+
+/// Returns whether the server withholds a kind for good: it does not serve it, or not to us.
+fn is_withheld(error: &watcher::Error) -> bool {
+    matches!(status_code(error), Some(403 | 404))
+}
+
+fn status_code(error: &watcher::Error) -> Option<u16> {
+    match error {
         watcher::Error::InitialListFailed(kube::Error::Api(status))
         | watcher::Error::WatchStartFailed(kube::Error::Api(status))
         | watcher::Error::WatchFailed(kube::Error::Api(status))
         | watcher::Error::WatchError(status) => Some(status.code),
         _ => None,
-    };
-    match code {
+    }
+}
+
+/// Returns what a person can do about a watch that fails.
+fn way_out(error: &watcher::Error) -> &'static str {
+    match status_code(error) {
         Some(401 | 403) => "grant list and watch on this kind to the daemon's service account",
         Some(404) => "the cluster does not serve this kind: apply the CRDs (nodewright crds)",
         Some(_) => "the API server is in trouble: nothing to do here",

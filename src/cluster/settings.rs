@@ -3,6 +3,7 @@
 //! In: the command line, through the daemon. Out: plain values with upstream's defaults.
 //! Must never: read the environment.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use crate::api::keys;
@@ -13,6 +14,8 @@ use crate::model::{Taint, TaintEffect};
 pub struct EdgeSettings {
     /// Namespace of the daemon, of executors and of our ConfigMaps.
     pub namespace: String,
+    /// Namespaces beside ours in which upstream's operator may have left Jobs, pods and its Lease.
+    pub upstream_namespaces: Vec<String>,
     /// Image of the agent, with its tag.
     pub agent_image: String,
     /// Folder on hosts under which packages are copied.
@@ -35,11 +38,20 @@ pub const REQUEST_TIMEOUT_DEFAULT: Duration = Duration::from_secs(2);
 /// Upstream's `JOB_STAGE_TIMEOUT` (upstream contract H.3).
 pub const STAGE_TIMEOUT_DEFAULT: Duration = Duration::from_secs(60 * 60);
 
+/// Namespaces of upstream's chart, now and before the rename.
+pub const UPSTREAM_NAMESPACES: [&str; 2] = ["nodewright", "skyhook"];
+
 impl EdgeSettings {
+    /// Returns our namespace and upstream's, each once.
+    pub fn all_namespaces(&self) -> BTreeSet<String> {
+        self.upstream_namespaces.iter().chain([&self.namespace]).cloned().collect()
+    }
+
     /// Returns upstream's defaults for a namespace and an agent image.
     pub fn new(namespace: &str, agent_image: &str) -> Self {
         Self {
             namespace: namespace.to_owned(),
+            upstream_namespaces: UPSTREAM_NAMESPACES.map(str::to_owned).to_vec(),
             agent_image: agent_image.to_owned(),
             copy_dir_root: "/var/lib/skyhook".to_owned(),
             agent_log_root: "/var/log/skyhook".to_owned(),

@@ -24,8 +24,10 @@ pub struct SlimPod {
     pub pod: Pod,
     /// When it was created.
     pub created: Timestamp,
-    /// The package annotation of our own pods (upstream contract C).
+    /// The package annotation of pods that run packages, ours or upstream's (contract C).
     pub package_annotation: Option<String>,
+    /// Restarts of all its containers.
+    pub restarts: u32,
     /// `status.reason`.
     pub reason: Option<String>,
     /// `status.message`.
@@ -128,9 +130,10 @@ struct WireStatus {
 }
 
 #[derive(Debug, Default, Deserialize)]
-#[serde(default)]
+#[serde(rename_all = "camelCase", default)]
 struct WireContainer {
     name: String,
+    restart_count: u32,
     #[serde(deserialize_with = "null_as_empty")]
     state: WireState,
 }
@@ -180,7 +183,11 @@ impl From<WirePod> for SlimPod {
         } = status;
         let shell = metadata.shell();
         let has_executor_labels =
-            metadata.labels.contains_key(keys::NAME) && metadata.labels.contains_key(keys::PACKAGE);
+            [(keys::NAME, keys::PACKAGE), (keys::LEGACY_NAME, keys::LEGACY_PACKAGE)].iter().any(
+                |(name, package)| {
+                    metadata.labels.contains_key(*name) && metadata.labels.contains_key(*package)
+                },
+            );
         let created = metadata.creation_timestamp;
         let deletes_at = metadata.deletion_timestamp;
         let ready = conditions
@@ -212,6 +219,7 @@ impl From<WirePod> for SlimPod {
             pod,
             created,
             package_annotation: None,
+            restarts: 0,
             reason: None,
             message: None,
             conditions: Vec::new(),
@@ -219,9 +227,13 @@ impl From<WirePod> for SlimPod {
         };
         // Containers of others restart all the time; nothing depends on theirs.
         if has_executor_labels {
-            let all = init_container_statuses.into_iter().chain(container_statuses);
-            slim.containers = all.map(ContainerState::from).collect();
-            slim.package_annotation = annotations.remove(keys::PACKAGE_ANNOTATION);
+            let all: Vec<WireContainer> =
+                init_container_statuses.into_iter().chain(container_statuses).collect();
+            slim.restarts = all.iter().map(|container| container.restart_count).sum();
+            slim.containers = all.into_iter().map(ContainerState::from).collect();
+            slim.package_annotation = annotations
+                .remove(keys::PACKAGE_ANNOTATION)
+                .or_else(|| annotations.remove(keys::LEGACY_PACKAGE));
             slim.reason = reason;
             slim.message = message;
             slim.conditions = conditions;

@@ -192,30 +192,13 @@ fn compartment_from_api(
         progress_percent,
         batch_state,
     } = shown;
-    let api::BatchState {
-        current_batch,
-        consecutive_failures,
-        completed_nodes,
-        failed_nodes,
-        should_stop,
-        last_batch_size,
-        last_batch_failed,
-    } = batch_state.unwrap_or_default();
     model::CompartmentStatus {
         matched: unsigned(matched),
         ceiling: unsigned(ceiling),
         in_progress: unsigned(in_progress),
         completed: unsigned(completed),
         progress_percent: unsigned(progress_percent),
-        batch_state: model::BatchState {
-            current_batch: unsigned(current_batch),
-            consecutive_failures: unsigned(consecutive_failures),
-            completed_nodes: unsigned(completed_nodes),
-            failed_nodes: unsigned(failed_nodes),
-            should_stop,
-            last_batch_size: unsigned(last_batch_size),
-            last_batch_failed,
-        },
+        batch_state: batch_from_api(batch_state.unwrap_or_default()),
         open_batch: open.map(|open| {
             let api::OpenBatch { number, size, order_from, target, opened } = open;
             model::OpenBatch {
@@ -226,6 +209,28 @@ fn compartment_from_api(
                 opened: opened.map_or(Timestamp::UNIX_EPOCH, |time| time.0),
             }
         }),
+    }
+}
+
+/// Reads the counters of a compartment.
+pub fn batch_from_api(state: api::BatchState) -> model::BatchState {
+    let api::BatchState {
+        current_batch,
+        consecutive_failures,
+        completed_nodes,
+        failed_nodes,
+        should_stop,
+        last_batch_size,
+        last_batch_failed,
+    } = state;
+    model::BatchState {
+        current_batch: unsigned(current_batch),
+        consecutive_failures: unsigned(consecutive_failures),
+        completed_nodes: unsigned(completed_nodes),
+        failed_nodes: unsigned(failed_nodes),
+        should_stop,
+        last_batch_size: unsigned(last_batch_size),
+        last_batch_failed,
     }
 }
 

@@ -3,7 +3,7 @@
 //! In: objects off the wire. Out: a [`View`], and a wake-up when something that we look at is
 //! different. Must never: wake for a heartbeat, or hold its lock across an await.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Debug;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -17,10 +17,12 @@ use super::shelf::{Change, Shelf};
 use super::slim::{SlimConfigMap, Untyped, revision};
 use super::slim_node::{SlimNode, is_same_node};
 use super::slim_pod::SlimPod;
-use super::{executor_state, snapshot, status};
+use super::upstream::{SlimJob, UpstreamJob, UpstreamPod};
+use super::{EdgeSettings, executor_state, snapshot, status, upstream, upstream_status};
 use crate::api::{DeploymentPolicy, NodeWright, keys};
 use crate::model::{
-    self, Executor, Node, Observed, Pod, PodPhase, PodRef, Refusal, Snapshot, VisitRef,
+    self, Executor, Node, Observed, Pod, PodPhase, PodRef, Refusal, Snapshot, UpstreamStatus,
+    UpstreamWork, VisitRef,
 };
 
 /// One look at the cluster.
@@ -52,6 +54,16 @@ pub struct WatchTrouble {
 pub struct KeptPod {
     pod: Pod,
     executor: Option<Executor>,
+    upstream: Option<UpstreamPod>,
+}
+
+/// Whose pods are looked for where.
+#[derive(Debug, Clone)]
+pub struct Places {
+    /// Our namespace: executors and snapshots.
+    own: String,
+    /// Ours and those of upstream's operator.
+    all: BTreeSet<String>,
 }
 
 /// A custom resource as kept: read, or what is wrong with it.
@@ -59,6 +71,7 @@ pub struct KeptPod {
 pub struct KeptResource<K> {
     metadata: ObjectMeta,
     read: Result<Arc<K>, String>,
+    upstream: Option<UpstreamStatus>,
 }
 
 /// Everything known, by kind.
@@ -66,6 +79,7 @@ pub struct KeptResource<K> {
 pub struct State {
     nodes: Shelf<Node>,
     pods: Shelf<KeptPod>,
+    jobs: Shelf<Option<UpstreamJob>>,
     snapshots: Shelf<Option<Snapshot>>,
     nodewrights: Shelf<KeptResource<NodeWright>>,
     policies: Shelf<KeptResource<DeploymentPolicy>>,
@@ -83,10 +97,13 @@ pub trait Watched:
     /// Plural name, for logs.
     const KIND: &'static str;
 
+    /// A cluster that does not serve it, or not to us, has none: a look is whole without it.
+    const MAY_BE_ABSENT: bool = false;
+
     /// Returns where it is kept.
     fn shelf(state: &mut State) -> &mut Shelf<Self::Kept>;
-    /// Makes what is kept; `namespace` is ours.
-    fn keep(self, namespace: &str) -> Self::Kept;
+    /// Makes what is kept.
+    fn keep(self, places: &Places) -> Self::Kept;
     /// Returns whether two of them differ in nothing that we look at.
     fn is_same(one: &Self::Kept, other: &Self::Kept) -> bool;
 
@@ -99,16 +116,16 @@ pub trait Watched:
 /// The store, shared between what watches and what acts.
 #[derive(Debug)]
 pub struct Store {
-    namespace: String,
+    places: Places,
     state: Mutex<State>,
     changed: Notify,
 }
 
 impl Store {
-    /// Makes an empty store; executors and snapshots are looked for in `namespace`.
-    pub fn new(namespace: &str) -> Self {
+    /// Makes an empty store; the settings say where executors and snapshots are looked for.
+    pub fn new(settings: &EdgeSettings) -> Self {
         Self {
-            namespace: namespace.to_owned(),
+            places: Places { own: settings.namespace.clone(), all: settings.all_namespaces() },
             state: Mutex::new(State::default()),
             changed: Notify::new(),
         }
@@ -121,7 +138,7 @@ impl Store {
 
     /// Takes in an object, from a watch or from the answer to a write.
     pub fn put<W: Watched>(&self, object: W) {
-        self.with(|state, namespace| put(state, namespace, object));
+        self.with(|state, places| put(state, places, object));
     }
 
     /// Takes out an object whose deletion was seen.
@@ -146,9 +163,9 @@ impl Store {
 
     /// Takes in an object of a list.
     pub fn put_listed<W: Watched>(&self, object: W) {
-        self.with(|state, namespace| {
+        self.with(|state, places| {
             W::shelf(state).note_listed(&object.key(), revision(object.meta()));
-            put(state, namespace, object)
+            put(state, places, object)
         });
     }
 
@@ -243,7 +260,8 @@ impl Store {
         for (name, node) in state.nodes.iter() {
             view.observed.nodes.insert(name.clone(), node.clone());
         }
-        for (key, KeptPod { pod, executor }) in state.pods.iter() {
+        view.observed.upstream = upstream_work(&state);
+        for (key, KeptPod { pod, executor, upstream: _ }) in state.pods.iter() {
             if let Some(executor) = executor {
                 view.observed.executors.insert(pod.reference.name.clone(), executor.clone());
             }
@@ -279,8 +297,8 @@ impl Store {
         view
     }
 
-    fn with(&self, change: impl FnOnce(&mut State, &str) -> Change) {
-        let change = change(&mut self.lock(), &self.namespace);
+    fn with(&self, change: impl FnOnce(&mut State, &Places) -> Change) {
+        let change = change(&mut self.lock(), &self.places);
         match change {
             Change::Visible => self.changed.notify_one(),
             Change::Invisible => {}
@@ -312,10 +330,22 @@ fn is_on_node(pod: &Pod) -> bool {
     is_live && !pod.node.is_empty()
 }
 
-fn put<W: Watched>(state: &mut State, namespace: &str, object: W) -> Change {
+/// Returns what upstream's operator left running, with why a Job failed from the pods it keeps.
+fn upstream_work(state: &State) -> BTreeMap<String, UpstreamWork> {
+    let pods = || state.pods.iter().filter_map(|(_, kept)| kept.upstream.as_ref());
+    let bare = pods().filter_map(|pod| match pod {
+        UpstreamPod::Work(work) => Some(work.clone()),
+        UpstreamPod::OfJob { .. } => None,
+    });
+    let jobs = state.jobs.iter().filter_map(|(_, kept)| kept.as_ref());
+    let jobs = jobs.map(|job| job.with_pods(pods()));
+    bare.chain(jobs).map(|work| (upstream::key(&work.reference), work)).collect()
+}
+
+fn put<W: Watched>(state: &mut State, places: &Places, object: W) -> Change {
     let (key, revision) = (object.key(), revision(object.meta()));
     let uid = object.meta().uid.clone().unwrap_or_default();
-    let kept = object.keep(namespace);
+    let kept = object.keep(places);
     W::shelf(state).put(&key, &uid, revision, kept, W::is_same)
 }
 
@@ -337,7 +367,7 @@ fn resource(kept: &KeptResource<NodeWright>) -> model::Resource {
             .as_ref()
             .is_some_and(|all| all.iter().any(|finalizer| finalizer == keys::FINALIZER)),
         status: written.map(status::from_api),
-        upstream: None,
+        upstream: kept.upstream.clone(),
     }
 }
 
@@ -349,7 +379,7 @@ impl Watched for SlimNode {
         &mut state.nodes
     }
 
-    fn keep(self, _namespace: &str) -> Node {
+    fn keep(self, _places: &Places) -> Node {
         self.node
     }
 
@@ -366,11 +396,15 @@ impl Watched for SlimPod {
         &mut state.pods
     }
 
-    fn keep(mut self, namespace: &str) -> KeptPod {
-        // Labels are anybody's to write: an executor is in our namespace.
-        self.pod.executor = self.pod.executor && self.pod.reference.namespace == namespace;
-        let executor = if self.pod.executor { executor_state::read(&self) } else { None };
-        KeptPod { pod: self.pod, executor }
+    fn keep(mut self, places: &Places) -> KeptPod {
+        // Labels are anybody's to write: an executor is in our namespace or in upstream's.
+        let namespace = &self.pod.reference.namespace;
+        self.pod.executor = self.pod.executor && places.all.contains(namespace);
+        let is_ours = self.pod.executor && *namespace == places.own;
+        let executor = if is_ours { executor_state::read(&self) } else { None };
+        let upstream =
+            if self.pod.executor && executor.is_none() { upstream::of_pod(&self) } else { None };
+        KeptPod { pod: self.pod, executor, upstream }
     }
 
     fn is_same(one: &KeptPod, other: &KeptPod) -> bool {
@@ -382,6 +416,29 @@ impl Watched for SlimPod {
     }
 }
 
+impl Watched for SlimJob {
+    type Kept = Option<UpstreamJob>;
+    const KIND: &'static str = "jobs";
+    const MAY_BE_ABSENT: bool = true;
+
+    fn shelf(state: &mut State) -> &mut Shelf<Option<UpstreamJob>> {
+        &mut state.jobs
+    }
+
+    fn keep(self, places: &Places) -> Option<UpstreamJob> {
+        self.work.filter(|job| places.all.contains(&job.work.reference.namespace))
+    }
+
+    fn is_same(one: &Option<UpstreamJob>, other: &Option<UpstreamJob>) -> bool {
+        one == other
+    }
+
+    fn key(&self) -> String {
+        let namespace = self.metadata.namespace.as_deref().unwrap_or_default();
+        format!("{namespace}/{}", self.metadata.name.as_deref().unwrap_or_default())
+    }
+}
+
 impl Watched for SlimConfigMap {
     type Kept = Option<Snapshot>;
     const KIND: &'static str = "configmaps";
@@ -390,7 +447,7 @@ impl Watched for SlimConfigMap {
         &mut state.snapshots
     }
 
-    fn keep(self, _namespace: &str) -> Option<Snapshot> {
+    fn keep(self, _places: &Places) -> Option<Snapshot> {
         snapshot::read(&self)
     }
 
@@ -410,10 +467,11 @@ macro_rules! watched_resource {
                 &mut state.$shelf
             }
 
-            fn keep(self, _namespace: &str) -> Self::Kept {
+            fn keep(self, _places: &Places) -> Self::Kept {
+                let upstream = upstream_status::read(&self.value);
                 let read = serde_json::from_value::<$kind>(self.value);
                 let read = read.map(Arc::new).map_err(|error| error.to_string());
-                KeptResource { metadata: self.metadata, read }
+                KeptResource { metadata: self.metadata, read, upstream }
             }
 
             fn is_same(one: &Self::Kept, other: &Self::Kept) -> bool {
@@ -426,7 +484,9 @@ macro_rules! watched_resource {
                     (Err(one), Err(other)) => one == other,
                     (Ok(_), Err(_)) | (Err(_), Ok(_)) => false,
                 };
-                is_same_read && without_version(&one.metadata) == without_version(&other.metadata)
+                is_same_read
+                    && one.upstream == other.upstream
+                    && without_version(&one.metadata) == without_version(&other.metadata)
             }
         }
     };

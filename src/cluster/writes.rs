@@ -13,7 +13,7 @@ use super::requests::{Answer, Body, Mutation, Verb};
 use super::slim::{SlimConfigMap, Untyped};
 use super::slim_node::SlimNode;
 use super::slim_pod::SlimPod;
-use super::{executor, metadata, node_patch, removals, snapshot, status};
+use super::{executor, metadata, node_patch, removals, snapshot, status, upstream_status};
 use crate::api::{NodeWright, NodeWrightStatus};
 use crate::model::{
     ConfigMapRef, ExecutorSpec, NodeMetadata, NodePatch, PodRef, SnapshotSpec, StatusWrite,
@@ -79,7 +79,8 @@ impl Actor {
         };
         let wanted = status::to_api(&write.status, known.status.as_ref(), self.clock.now());
         let before = known.status.as_ref().map_or_else(|| json!({}), to_value);
-        let Some(difference) = status::merge_difference(&before, &to_value(&wanted)) else {
+        let difference = status::merge_difference(&before, &to_value(&wanted));
+        let Some(difference) = upstream_status::with_maps(difference, write.upstream) else {
             return Ok(Outcome::Done);
         };
         let mutation = Mutation {

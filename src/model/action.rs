@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     Entries, Interrupt, Package, PackageId, PodRef, Record, Stage, Status, StatusWord, Taint,
-    UpstreamRef, VisitRef,
+    UpstreamMaps, UpstreamRef, VisitRef,
 };
 
 /// What must happen in order; different lanes do not wait for each other.
@@ -157,6 +157,8 @@ pub struct StatusWrite {
     pub status: Status,
     /// How soon.
     pub urgency: Urgency,
+    /// What becomes of the maps that upstream's operator left in it.
+    pub upstream: UpstreamMaps,
 }
 
 /// The ConfigMap with a node's metadata (upstream contract D.4).

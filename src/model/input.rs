@@ -99,7 +99,7 @@ pub struct Observed {
     pub pods: BTreeMap<String, BTreeMap<String, Pod>>,
     /// Evictions refused by a disruption budget, by UID of the pod.
     pub refusals: BTreeMap<String, Refusal>,
-    /// Unfinished or not yet credited Jobs and pods of upstream's operator, by name.
+    /// Unfinished or not yet credited Jobs and pods of upstream's operator, by kind and name.
     pub upstream: BTreeMap<String, UpstreamWork>,
     /// Snapshots by name.
     pub snapshots: BTreeMap<String, Snapshot>,

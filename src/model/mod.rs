@@ -45,7 +45,7 @@ pub use pod::{Controller, Pod, PodPhase, PodRef};
 pub use reason::{Reason, Verdict, VerdictKind};
 pub use record::{Entries, Entry, InterruptRecord, Outcome, Phase, RECORD_VERSION, Record};
 pub use stage::{Stage, State};
-pub use upstream::{UpstreamKind, UpstreamRef, UpstreamStatus, UpstreamWork};
+pub use upstream::{UpstreamKind, UpstreamMaps, UpstreamRef, UpstreamStatus, UpstreamWork};
 pub use version::{InvalidVersion, Version};
 
 /// The compartment every node is in where no policy says otherwise (upstream contract B.10).

@@ -1,6 +1,6 @@
 //! What upstream's operator left in a cluster that is taken over.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -17,8 +17,28 @@ pub struct UpstreamStatus {
     pub node_order_offset: u32,
     /// `nodeBootIds`: the boot each node was last seen with.
     pub node_boot_ids: BTreeMap<String, String>,
+    /// `configUpdates`: changed config keys by package. While there are any, they alone say
+    /// whether the package is to be interrupted (upstream contract B.2).
+    pub config_updates: BTreeMap<String, BTreeSet<String>>,
     /// `batchState` by compartment.
     pub batches: BTreeMap<String, BatchState>,
+}
+
+impl UpstreamStatus {
+    /// Returns the first order number that upstream has not given to a node.
+    pub fn order_next(&self) -> u32 {
+        let running = u32::try_from(self.node_priority.len()).unwrap_or(u32::MAX);
+        self.node_order_offset.saturating_add(running)
+    }
+}
+
+/// What becomes of the maps that upstream keeps in a status.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum UpstreamMaps {
+    /// They stay: something in them is still to be taken over.
+    Keep,
+    /// They go: every node in them is complete or has a record of ours.
+    Drop,
 }
 
 /// What kind of object upstream ran a stage as.
@@ -60,6 +80,8 @@ pub struct UpstreamWork {
     pub created: Timestamp,
     /// How far it is.
     pub phase: ExecutorPhase,
+    /// Failed attempts so far.
+    pub restarts: u32,
     /// Why it failed.
     pub failure: Option<Failure>,
     /// It is being deleted.

@@ -10,6 +10,7 @@ use super::drain::protected_pods;
 use super::pick::pick;
 use super::protect::was_let_go;
 use super::select::Scope;
+use super::takeover;
 use crate::model::{
     BatchState, CompartmentStatus, DEFAULT_COMPARTMENT, Memory, Node, OpenBatch, Outcome, Plan,
     Reason, Record, Verdict, VerdictKind,
@@ -71,6 +72,7 @@ fn remembered(scope: &Scope<'_>) -> Memory {
         },
         None => Memory { target: scope.target.clone(), ..Memory::default() },
     };
+    takeover::import(scope, &mut memory);
     // A status that somebody wiped must not hand out again what nodes still carry.
     let carried = scope.nodes.iter().filter_map(|node| scope.record(node));
     let above = carried.map(|record| record.order.saturating_add(1)).max().unwrap_or(0);
@@ -185,13 +187,15 @@ fn fill<'a>(
     reason
 }
 
-/// Sorts candidates: those already disturbed first, for they cost nothing; then untouched before
+/// Sorts candidates: those already disturbed first, for they cost nothing; then those
+/// that upstream had begun; untouched before
 /// failed, the daemon's own node last, nodes without protected pods first, oldest, by name.
 fn in_order<'a>(scope: &Scope<'a>, candidates: &[&'a Node]) -> Vec<&'a Node> {
     let mut order = candidates.to_vec();
     order.sort_by_cached_key(|node| {
         (
             !scope.is_disturbed(node),
+            !takeover::is_of_running_batch(scope, node),
             scope.record(node).is_some_and(|record| record.outcome == Some(Outcome::Erroring)),
             scope.input.own_node.as_ref() == Some(&node.name),
             !protected_pods(scope, node).is_empty(),

@@ -6,6 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::select::Scope;
+use super::takeover;
 use crate::model::{Entries, Entry, Interrupt, Package, Record, Rollout, Stage, State};
 
 /// What one package still needs on one node.
@@ -79,7 +80,7 @@ fn need(
         // Its interrupt is behind it, whoever issued it.
         (None, _) if interrupted => None,
         // The record is gone, or its visit ended without this package: the safe side.
-        (None, _) => package.interrupt.clone(),
+        (None, _) => takeover::interrupt_in_scope(scope, package, entry),
     };
     let interrupt = Interrupt::merge(interrupt.iter().chain(&change_interrupt));
     let stage = resume_stage(entry, interrupt.is_some())?;

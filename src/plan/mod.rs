@@ -7,7 +7,8 @@
 //!
 //! One file per question: what is due (`due`), who may be picked (`select`), how many (`batch`),
 //! what happens on a node next (`visit`), what keeps it from happening (`drain`), what to show
-//! (`status`), what is left over (`cleanup`); and a second opinion that knows none of it (`audit`).
+//! (`status`), what upstream's operator left (`takeover`), what is left over (`cleanup`); and a
+//! second opinion that knows none of it (`audit`).
 #![warn(clippy::wildcard_enum_match_arm)]
 
 mod audit;
@@ -21,6 +22,7 @@ mod protect;
 mod rollout;
 mod select;
 mod status;
+mod takeover;
 mod visit;
 pub mod world;
 

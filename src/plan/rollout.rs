@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 
 use super::select::{Scope, node_block, pick_block, rollout_hold, uninstalling};
-use super::{Done, batch, cleanup, due, protect, status, visit};
+use super::{Done, batch, cleanup, due, protect, status, takeover, visit};
 use crate::model::{
-    Action, CordonMark, Node, Plan, Reason, SnapshotSpec, StatusWrite, Urgency, Verdict,
-    VerdictKind,
+    Action, CordonMark, Node, Plan, Reason, SnapshotSpec, StatusWrite, UpstreamMaps, Urgency,
+    Verdict, VerdictKind,
 };
 
 /// Plans one rollout into `plan`.
@@ -16,14 +16,18 @@ pub(crate) fn plan_rollout<'a>(scope: &'a Scope<'a>, done: &Done, plan: &mut Pla
     let mut working = false;
     let hold = rollout_hold(scope);
     for &node in &scope.nodes {
+        let settling = takeover::settle(scope, node, plan);
         let verdict = match scope.open_record(node) {
+            _ if settling.is_some() => settling,
             Some(record) => {
                 working = true;
                 Some(visit::drive(scope, node, record, plan))
             }
             None => {
                 let verdict = standing(scope, node, hold.as_ref(), done);
-                let_go(scope, node, verdict.as_ref(), plan).or(verdict)
+                let_go(scope, node, verdict.as_ref(), plan)
+                    .or_else(|| takeover::let_go(scope, node, verdict.as_ref(), plan))
+                    .or(verdict)
             }
         };
         match verdict {
@@ -110,7 +114,8 @@ fn write_status(
     plan: &mut Plan,
 ) {
     let status = status::status(scope, verdicts, memory);
-    if scope.resource.status.as_ref() != Some(&status) {
+    let upstream = takeover::maps(scope);
+    if scope.resource.status.as_ref() != Some(&status) || upstream == UpstreamMaps::Drop {
         let before = scope.resource.status.as_ref();
         let remembered = |compartment: &crate::model::CompartmentStatus| {
             (compartment.batch_state.clone(), compartment.open_batch.clone())
@@ -130,6 +135,7 @@ fn write_status(
             rollout: scope.rollout.name.clone(),
             resource_version: scope.resource.resource_version.clone(),
             status: status.clone(),
+            upstream,
             urgency: if same_batches && same_word { Urgency::Routine } else { Urgency::Urgent },
         }));
     }

@@ -13,7 +13,7 @@ use crate::model::{
     Action, CordonMark, Desired, Executor, ExecutorPhase, ExecutorSpec, Failure, Floor, Group,
     Input, InterruptKind, Node, NodeCleaning, NodePatch, NodeRollout, NodeRules, Observed,
     PatchKind, Plan, Pod, PodRef, Refusal, RefusalCause, Resource, Rollout, Snapshot, Stage,
-    TaintPatch, Work,
+    TaintPatch, UpstreamMaps, Work,
 };
 
 /// What becomes of one action.
@@ -210,6 +210,7 @@ impl World {
                 }
                 resource.resource_version = version;
                 resource.status = Some(write.status.clone());
+                resource.upstream.take_if(|_| write.upstream == UpstreamMaps::Drop);
                 true
             }
             Action::WriteNodeMetadata(_) => true,
@@ -240,7 +241,9 @@ impl World {
             }
             Action::CleanNode(cleaning) => self.clean_node(cleaning, version),
             Action::DeleteUpstreamWork { work, .. } => {
-                observed.upstream.remove(&work.name).is_some()
+                let before = observed.upstream.len();
+                observed.upstream.retain(|_, it| it.reference != *work);
+                observed.upstream.len() < before
             }
             Action::DeleteExecutor { pod, .. } => observed.executors.remove(&pod.name).is_some(),
         }

@@ -101,7 +101,7 @@ pub fn words(action: &Action) -> String {
 }
 
 fn status_words(write: &StatusWrite) -> String {
-    let StatusWrite { rollout, resource_version: _, status, urgency: _ } = write;
+    let StatusWrite { rollout, resource_version: _, status, urgency: _, upstream: _ } = write;
     let open: Vec<String> = status
         .memory
         .compartments

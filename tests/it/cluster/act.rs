@@ -10,7 +10,8 @@ use nodewright::cluster::names::{executor_name, node_metadata_name};
 use nodewright::cluster::{ClusterError, Outcome};
 use nodewright::model::{
     Action, ConfigMapRef, Eviction, EvictionMethod, ExecutorSpec, NodeMetadata, NodePatch,
-    PatchKind, Phase, Snapshot, SnapshotSpec, Status, StatusWord, StatusWrite, Urgency, VisitRef,
+    PatchKind, Phase, Snapshot, SnapshotSpec, Status, StatusWord, StatusWrite, UpstreamMaps,
+    Urgency, VisitRef,
 };
 use nodewright::sim::Verb;
 use serde_json::{Value, json};
@@ -59,6 +60,7 @@ pub fn status_write(world: &World, word: StatusWord) -> StatusWrite {
         resource_version: resource.resource_version.clone(),
         status,
         urgency: Urgency::Urgent,
+        upstream: UpstreamMaps::Keep,
     }
 }
 

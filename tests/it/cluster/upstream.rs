@@ -1,3 +1,5 @@
 //! What upstream's operator left in a cluster is read, moved and deleted as it ought to be.
 
 mod keys;
+mod status;
+mod work;

@@ -2,8 +2,8 @@
 
 use nodewright::model::{
     Action, Eviction, EvictionMethod, ExecutorSpec, Finding, Interrupt, InterruptKind, NodePatch,
-    Outcome, PatchKind, Phase, Plan, Reason, Record, Severity, Stage, State, StatusWrite, Urgency,
-    Verdict, VisitRef, Work,
+    Outcome, PatchKind, Phase, Plan, Reason, Record, Severity, Stage, State, StatusWrite,
+    UpstreamMaps, Urgency, Verdict, VisitRef, Work,
 };
 use nodewright::report::events::{Event, NOTE_MAX_BYTES, of_action, of_verdict};
 use nodewright::report::{clean, findings, plan_text, short_revision};
@@ -179,6 +179,7 @@ fn plan_reads_as_short_text() {
         resource_version: "1".to_owned(),
         status,
         urgency: Urgency::Routine,
+        upstream: UpstreamMaps::Keep,
     }));
     world.plan.wake_at = Some(time("12:05"));
     insta::assert_snapshot!(plan_text::text(&world.plan), @r#"

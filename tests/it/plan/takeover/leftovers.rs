@@ -3,10 +3,11 @@
 use nodewright::model::{InterruptKind, Stage, State};
 use nodewright::plan::world::{End, World};
 
-use super::builders::{PackageExt, WorldExt, package, rollout, world};
+use super::super::builders::{PackageExt, WorldExt, package, rollout, world};
 
 fn leave(world: &mut World, stage: Stage, state: State) {
-    let text = r#"{"kernel|1.0.0":{"name":"kernel","version":"1.0.0","stage":"config","state":"unknown"}}"#;
+    let text = r#"{"kernel|1.0.0":{
+        "name":"kernel","version":"1.0.0","stage":"config","state":"unknown"}}"#;
     let node = world.input.observed.nodes.get_mut("node-00").expect("the node");
     let left = node.rollouts.entry("tuning".to_owned()).or_default();
     left.entries = serde_json::from_str(text).expect("upstream's shape");
