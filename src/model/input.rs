@@ -179,6 +179,8 @@ pub struct Input {
     pub rules: NodeRules,
     /// The node the daemon runs on goes last.
     pub own_node: Option<String>,
+    /// The pod the daemon runs in, `namespace/name`: moved only where it can start elsewhere.
+    pub own_pod: Option<String>,
 }
 
 /// What to do, and why not more.

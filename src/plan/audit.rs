@@ -316,7 +316,7 @@ impl<'a> Audit<'a> {
             if !(record.held && node.unschedulable) {
                 self.breach(rollout, Invariant::Held, &detail);
             }
-            if self.pods_on(node).any(|pod| must_go(wanted, pod) && !self.is_lost(node, pod)) {
+            if self.pods_on(node).any(|pod| must_go(wanted, pod) && !self.may_stay(node, pod)) {
                 self.breach(rollout, Invariant::PodsGone, &detail);
             }
         }
@@ -332,11 +332,15 @@ impl<'a> Audit<'a> {
         }
     }
 
-    /// A pod that no kubelet will ever say is gone.
-    fn is_lost(&self, node: &Node, pod: &Pod) -> bool {
+    /// A pod that no kubelet will ever say is gone, or our own, which nobody could start elsewhere.
+    fn may_stay(&self, node: &Node, pod: &Pod) -> bool {
         let unreachable = |taint: &crate::model::Taint| taint.key.ends_with("/unreachable");
         let over = pod.deletes_at.is_some_and(|at| at < self.input.now);
-        pod.terminating && over && node.taints.iter().any(unreachable)
+        let lost = pod.terminating && over && node.taints.iter().any(unreachable);
+        let mut nodes = self.input.observed.nodes.values();
+        let elsewhere = nodes.any(|it| it.name != node.name && it.ready && !it.unschedulable);
+        let own = self.input.own_pod.as_deref() == Some(pod.reference.to_string().as_str());
+        lost || (own && !elsewhere)
     }
 
     fn one_executor_each(&mut self, plan: &Plan) {

@@ -64,7 +64,7 @@ pub(crate) fn drain(scope: &Scope<'_>, node: &Node, record: &Record) -> Drain {
     }
     let (config, now) = (&scope.rollout.drain, scope.input.now);
     let mut leaving = Leaving::default();
-    for pod in pods_on(scope, node) {
+    for pod in pods_on(scope, node).filter(|pod| !is_stuck_here(scope, node, pod)) {
         match treatment(pod, node, config, now) {
             Treatment::Ignore => {}
             Treatment::Await => leaving.going(pod, node),
@@ -128,6 +128,15 @@ impl<'a> Leaving<'a> {
         let wake_at = self.wake_at;
         Drain::Wait(Box::new(Waiting { verdict, evictions, wake_at, moving: true }))
     }
+}
+
+/// Returns whether it is the daemon's own pod, with no other node to start on: moved, nothing would
+/// ever uncordon the node again (failures A22). It comes back with the node. Where there is another
+/// node it is moved like any pod, so that the rollout goes on during the reboot.
+fn is_stuck_here(scope: &Scope<'_>, node: &Node, pod: &Pod) -> bool {
+    let own = scope.input.own_pod.as_ref() == Some(&pod.reference.to_string());
+    let mut others = scope.input.observed.nodes.values().filter(|other| other.name != node.name);
+    own && !others.any(|other| other.ready && !other.unschedulable && !other.deleting)
 }
 
 /// Returns the verdict on pods that `drainConfig` does not let go: the first, and how many more.

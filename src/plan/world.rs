@@ -65,6 +65,7 @@ impl World {
             floor: Floor::default(),
             rules: NodeRules::default(),
             own_node: None,
+            own_pod: None,
         };
         Self {
             input,

@@ -242,15 +242,7 @@ fn a_foreign_cordon_that_goes_while_we_work_becomes_ours() {
 fn an_uncordon_in_every_phase_never_starts_anything_and_never_strands_the_node() {
     for phase in [Phase::Picked, Phase::Interrupting, Phase::Interrupted] {
         let mut world = held(|_| {});
-        for _ in 0..50 {
-            let record = world.input.observed.nodes[NODE].rollouts["tuning"].record.clone();
-            if record.expect("a record").phase == phase {
-                break;
-            }
-            if world.tick(|_| Fate::Done).2 == 0 {
-                world.finish_all(End::Success);
-            }
-        }
+        reach(&mut world, phase);
         lift(&mut world, Some("kubectl-cordon"));
         for _ in 0..10 {
             let (plan, breaches, _) = world.tick(|_| Fate::Done);
@@ -268,6 +260,37 @@ fn an_uncordon_in_every_phase_never_starts_anything_and_never_strands_the_node()
         assert_eq!((is_cordoned(&world), marks(&world)), (false, vec![]), "{phase}");
         assert_eq!(world.reboots[NODE], 1, "{phase}");
     }
+}
+
+#[test]
+fn a_controller_that_uncordons_in_any_phase_costs_a_patch_and_no_second_reboot() {
+    for phase in [Phase::Picked, Phase::Interrupting, Phase::Interrupted] {
+        let mut world = held(|_| {});
+        world.add_pod(pod(NODE, "app", &[]));
+        reach(&mut world, phase);
+        world.pass(60);
+        lift(&mut world, Some("drain-tool"));
+        assert_eq!(recordons(&mut world), 1, "{phase}");
+        assert_eq!((is_cordoned(&world), marks(&world)), (true, vec!["tuning".to_owned()]));
+        world.run();
+        assert!(world.is_complete(), "{phase}: {}", world.verdict(NODE));
+        assert_eq!((is_cordoned(&world), marks(&world)), (false, vec![]), "{phase}");
+        assert_eq!(world.reboots[NODE], 1, "{phase}");
+    }
+}
+
+/// Plays the visit until its record is in this phase.
+fn reach(world: &mut World, phase: Phase) {
+    for _ in 0..50 {
+        let record = world.input.observed.nodes[NODE].rollouts["tuning"].record.clone();
+        if record.expect("a record").phase == phase {
+            return;
+        }
+        if world.tick(|_| Fate::Done).2 == 0 {
+            world.finish_all(End::Success);
+        }
+    }
+    panic!("the visit never reaches {phase}");
 }
 
 /// B8: a cordon whose write failed is not believed.

@@ -237,6 +237,21 @@ fn a18_a_blocker_removed_by_hand_lets_the_drain_go_on_at_once() {
     assert!(tick(&mut world).1, "the next tick starts");
 }
 
+/// A22: by identity, not by a label; moved only where it can start elsewhere.
+#[test]
+fn a22_the_daemon_s_own_pod_stays_on_the_only_node_and_is_moved_where_there_is_another() {
+    for (nodes, expected) in [(1, vec![]), (2, vec!["ml/nodewright-0".to_owned()])] {
+        let mut world = world(nodes, rollout(1, vec![kernel()]));
+        world.input.own_pod = Some("ml/nodewright-0".to_owned());
+        while !world.input.observed.nodes["node-00"].unschedulable {
+            tick(&mut world);
+        }
+        world.add_pod(pod("node-00", "nodewright-0", &[]));
+        let starts = expected.is_empty();
+        assert_eq!(tick(&mut world), (expected, starts), "{nodes} nodes");
+    }
+}
+
 /// A20 with A21: cordoned before us is not drained, and nothing is evicted before the read-back.
 #[test]
 fn a21_nothing_is_evicted_from_a_node_that_is_not_read_back_as_unschedulable() {

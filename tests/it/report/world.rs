@@ -39,6 +39,7 @@ impl World {
                 floor: Floor::default(),
                 rules: NodeRules::default(),
                 own_node: None,
+                own_pod: None,
             },
             plan: Plan::default(),
             source: SourceView {
