@@ -174,9 +174,9 @@ fn patched_for(node: &Node, plan: &Plan) -> Option<String> {
     if !entries.any(is_upstreams) {
         return None;
     }
-    plan.actions.iter().find_map(|action| match action {
-        Action::PatchNode(patch) if patch.node == node.name => Some(patch.rollout.clone()),
-        _ => None,
+    plan.actions.iter().find_map(|action| {
+        let Action::PatchNode(patch) = action else { return None };
+        (patch.node == node.name).then(|| patch.rollout.clone())
     })
 }
 
