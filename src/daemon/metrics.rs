@@ -34,7 +34,7 @@ const TICK_BUCKETS_SECONDS: [f64; 12] =
     [0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0, 60.0];
 
 /// Every invariant: shown as 0 from the start, because a counter that begins at 1 has no increase.
-const INVARIANTS: [Invariant; 10] = [
+const INVARIANTS: [Invariant; 11] = [
     Invariant::Ceiling,
     Invariant::Held,
     Invariant::PodsGone,
@@ -45,6 +45,7 @@ const INVARIANTS: [Invariant; 10] = [
     Invariant::OpenBatch,
     Invariant::OrderNumbers,
     Invariant::OnePatch,
+    Invariant::Leaving,
 ];
 
 /// Whether this process is the one that acts.
@@ -324,5 +325,6 @@ fn invariant_word(invariant: Invariant) -> &'static str {
         Invariant::OpenBatch => "OpenBatch",
         Invariant::OrderNumbers => "OrderNumbers",
         Invariant::OnePatch => "OnePatch",
+        Invariant::Leaving => "Leaving",
     }
 }

@@ -92,6 +92,13 @@ impl Rollout {
         digest
     }
 
+    /// Returns what this rollout moves nodes to while its resource is being deleted.
+    pub fn leaving_target(&self) -> String {
+        let mut digest = digest_hex(&("deleted", &self.packages));
+        digest.truncate(16);
+        digest
+    }
+
     /// Returns whether a node with these labels is selected.
     pub fn selects(&self, labels: &BTreeMap<String, String>) -> bool {
         self.nodes.matches(labels)

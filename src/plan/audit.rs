@@ -3,6 +3,8 @@
 //!
 //! A breach freezes the rollout it is in and is reported; it never ends the process.
 
+mod leaving;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
@@ -35,6 +37,8 @@ pub enum Invariant {
     OrderNumbers,
     /// One patch per node and tick, and no executor beside it.
     OnePatch,
+    /// A resource leaves no node behind: held, worked on, or without being asked.
+    Leaving,
 }
 
 impl fmt::Display for Invariant {
@@ -50,6 +54,7 @@ impl fmt::Display for Invariant {
             Self::OpenBatch => "a node would be picked without an open batch",
             Self::OrderNumbers => "an order number would be used twice",
             Self::OnePatch => "a node would be changed twice in one tick",
+            Self::Leaving => "a resource would leave a node behind",
         })
     }
 }
@@ -78,19 +83,20 @@ pub fn audit(input: &Input, plan: &Plan) -> Vec<Breach> {
                     audit.breach(&patch.rollout, Invariant::OnePatch, &patch.node);
                 }
                 if is_pick(audit.input, patch) {
+                    audit.pick_under_finalizer(patch);
                     picks.entry(&patch.rollout).or_default().push(patch);
                 }
             }
             Action::Evict(eviction) => audit.eviction(eviction),
             Action::CreateExecutor(executor) => audit.executor(executor),
+            Action::SetFinalizer(write) => audit.finalizer(write),
+            Action::CleanNode(cleaning) => audit.cleaning(cleaning),
             Action::CreateSnapshot(_)
             | Action::DeleteSnapshot(_)
             | Action::WriteStatus(_)
             | Action::WriteNodeMetadata(_)
             | Action::DeleteExecutors { .. }
             | Action::PatchTaints(_)
-            | Action::SetFinalizer(_)
-            | Action::CleanNode(_)
             | Action::DeleteUpstreamWork { .. }
             | Action::DeleteExecutor { .. } => {}
         }

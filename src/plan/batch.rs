@@ -4,7 +4,7 @@
 //! contract B.10). A node belongs to the open batch when its record has the batch's target and one
 //! of the order numbers reserved for it, so a verdict is a count over records.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::drain::protected_pods;
 use super::pick::pick;
@@ -12,8 +12,8 @@ use super::protect::was_let_go;
 use super::select::Scope;
 use super::takeover;
 use crate::model::{
-    BatchState, CompartmentStatus, DEFAULT_COMPARTMENT, Memory, Node, OpenBatch, Outcome, Plan,
-    Reason, Record, Verdict, VerdictKind,
+    Action, BatchState, CompartmentStatus, DEFAULT_COMPARTMENT, Memory, Node, OpenBatch, Outcome,
+    PatchKind, Plan, Reason, Record, Verdict, VerdictKind,
 };
 
 /// Moves the open batch on, and returns what the status must remember.
@@ -155,6 +155,7 @@ fn fill<'a>(
     let ceiling = scope.ceiling();
     // Grows with each pick: what this tick takes is used as well.
     let mut disturbed = disturbed(scope);
+    disturbed.extend(picked_by_others(scope, plan));
     let mut room = ceiling.saturating_sub(count(disturbed.len()));
     let used: Vec<u32> = members.iter().map(|(_, record)| record.order).collect();
     let mut orders = (open.order_from..open.order_from.saturating_add(open.size))
@@ -210,6 +211,17 @@ fn in_order<'a>(scope: &Scope<'a>, candidates: &[&'a Node]) -> Vec<&'a Node> {
 fn disturbed(scope: &Scope<'_>) -> Vec<String> {
     let nodes = scope.nodes.iter().filter(|node| scope.is_disturbed(node));
     nodes.map(|node| node.name.clone()).collect()
+}
+
+/// Returns the nodes that earlier rollouts take in this very tick: nobody sees them yet.
+fn picked_by_others(scope: &Scope<'_>, plan: &Plan) -> Vec<String> {
+    let picked = |action: &Action| {
+        let Action::PatchNode(patch) = action else { return None };
+        matches!(patch.kind, PatchKind::Pick { .. }).then(|| patch.node.clone())
+    };
+    let picked: BTreeSet<String> = plan.actions.iter().filter_map(picked).collect();
+    let nodes = scope.nodes.iter().filter(|node| picked.contains(&node.name));
+    nodes.filter(|node| !scope.is_disturbed(node)).map(|node| node.name.clone()).collect()
 }
 
 fn budget_used(ceiling: u32, nodes: &[String]) -> Reason {

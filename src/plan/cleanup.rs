@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
 
+use super::deletion::obstacle;
 use super::limits::{CLEAN_UP_EVERY, TOMBSTONE, after};
 use super::rollout::has_other_owner;
 use super::wake;
@@ -116,27 +117,39 @@ fn let_go_of_strays(input: &Input, plan: &mut Plan) {
             if state.malformed.is_some() || !holds || !is_stray(input, node, name, record) {
                 continue;
             }
-            let busy = input.observed.executors.values().any(|executor| {
-                executor.is_active()
-                    && executor.visit.node == node.name
-                    && executor.visit.rollout == *name
-            });
-            if !busy && node.ready {
-                plan.actions.push(release(node, name, record));
-            }
+            leave_stray(input, node, name, record, plan);
         }
     }
 }
 
-fn is_stray(input: &Input, node: &Node, rollout: &str, record: &Record) -> bool {
-    if input.desired.invalid.contains_key(rollout) {
-        return false;
+fn leave_stray(input: &Input, node: &Node, rollout: &str, record: &Record, plan: &mut Plan) {
+    let executors = input.observed.executors.values();
+    let here: Vec<&Executor> = executors
+        .filter(|executor| executor.visit.node == node.name && executor.visit.rollout == *rollout)
+        .collect();
+    let active: Vec<&Executor> =
+        here.iter().filter(|executor| executor.is_active()).copied().collect();
+    let visited: Vec<&Executor> =
+        here.iter().filter(|executor| executor.visit.visit == record.visit).copied().collect();
+    let record_here = (record.node_uid == node.uid).then_some(record);
+    match obstacle(input, node, rollout, record_here, &active, &visited) {
+        Some(obstacle) => {
+            let _nobody_counts_it = obstacle.tell(node, rollout, plan);
+        }
+        None => plan.actions.push(release(node, rollout, record)),
     }
-    match (input.desired.rollouts.get(rollout), input.observed.resources.get(rollout)) {
+}
+
+fn is_stray(input: &Input, node: &Node, rollout: &str, record: &Record) -> bool {
+    let resource = input.observed.resources.get(rollout);
+    if input.desired.invalid.contains_key(rollout) {
+        return resource.is_some_and(|resource| resource.deleting);
+    }
+    match (input.desired.rollouts.get(rollout), resource) {
         (Some(wanted), Some(resource)) => {
-            !wanted.selects(&node.labels)
-                || resource.uid != record.cr_uid
-                || node.uid != record.node_uid
+            // An open visit outside the selection is brought to its end by its rollout.
+            let live = resource.uid == record.cr_uid && node.uid == record.node_uid;
+            !live || (!record.is_open() && !wanted.selects(&node.labels))
         }
         (Some(_), None) | (None, _) => true,
     }

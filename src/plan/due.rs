@@ -26,6 +26,9 @@ pub(crate) fn needs(
     entries: &Entries,
     record: Option<&Record>,
 ) -> BTreeMap<String, Need> {
+    if scope.resource.deleting {
+        return BTreeMap::new(); // Nothing is installed any more.
+    }
     let wanted = scope.rollout.packages.values().filter(|package| !package.uninstall.apply);
     wanted
         .filter_map(|package| {

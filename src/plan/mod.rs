@@ -14,6 +14,7 @@
 mod audit;
 mod batch;
 mod cleanup;
+mod deletion;
 mod drain;
 mod due;
 mod limits;
@@ -49,6 +50,7 @@ pub fn plan(input: &Input) -> Plan {
         rollout::plan_rollout(&scope, &done, &mut plan);
         done.learn(&rollout.name, &plan);
     }
+    deletion::leave_unreadable(input, &mut plan);
     cleanup::plan_cleanup(input, &mut plan);
     plan
 }

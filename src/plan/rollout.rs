@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 
 use super::select::{Scope, node_block, pick_block, rollout_hold, uninstalling};
-use super::{Done, batch, cleanup, due, protect, status, takeover, visit};
+use super::{Done, batch, cleanup, deletion, due, protect, status, takeover, visit};
 use crate::model::{
-    Action, CordonMark, Node, Plan, Reason, SnapshotSpec, StatusWrite, UpstreamMaps, Urgency,
-    Verdict, VerdictKind,
+    Action, CordonMark, Memory, Node, Plan, Reason, SnapshotSpec, StatusWrite, UpstreamMaps,
+    Urgency, Verdict, VerdictKind,
 };
 
 /// Plans one rollout into `plan`.
@@ -25,9 +25,13 @@ pub(crate) fn plan_rollout<'a>(scope: &'a Scope<'a>, done: &Done, plan: &mut Pla
             }
             None => {
                 let verdict = standing(scope, node, hold.as_ref(), done);
-                let_go(scope, node, verdict.as_ref(), plan)
-                    .or_else(|| takeover::let_go(scope, node, verdict.as_ref(), plan))
-                    .or(verdict)
+                let left = if scope.resource.deleting {
+                    deletion::let_go(scope, node, verdict.as_ref(), plan)
+                } else {
+                    let_go(scope, node, verdict.as_ref(), plan)
+                        .or_else(|| takeover::let_go(scope, node, verdict.as_ref(), plan))
+                };
+                left.or(verdict)
             }
         };
         match verdict {
@@ -37,13 +41,36 @@ pub(crate) fn plan_rollout<'a>(scope: &'a Scope<'a>, done: &Done, plan: &mut Pla
             None => candidates.push(node),
         }
     }
-    if working || !candidates.is_empty() {
+    deletion::leave_unselected(scope, plan);
+    let begun = working || !candidates.is_empty();
+    if begun {
         create_snapshots(scope, plan);
+    }
+    if begun && deletion::await_finalizer(scope, plan) {
+        for node in candidates {
+            verdicts.insert(node.name.clone(), Verdict::wait(Reason::PreparingBatch));
+        }
+        let before = scope.resource.status.as_ref();
+        let memory = before.map(|status| status.memory.clone()).unwrap_or_default();
+        show(scope, verdicts, memory, plan);
+        return;
     }
     protect::let_go(scope, &candidates, &mut verdicts, plan);
     protect::put_last(scope, &mut candidates, &mut verdicts);
     let memory = batch::advance(scope, &candidates, &mut verdicts, plan);
+    let through = verdicts.values().all(|verdict| verdict.kind == VerdictKind::Done);
+    if deletion::finish(scope.input, &scope.rollout.name, scope.resource, through, plan) {
+        show(scope, verdicts, memory, plan);
+        return;
+    }
     write_status(scope, &verdicts, memory, plan);
+    plan.verdicts.insert(scope.rollout.name.clone(), verdicts);
+}
+
+/// Shows verdicts and status in a tick that writes something else to the resource.
+fn show(scope: &Scope<'_>, verdicts: BTreeMap<String, Verdict>, memory: Memory, plan: &mut Plan) {
+    let status = status::status(scope, &verdicts, memory);
+    plan.statuses.insert(scope.rollout.name.clone(), status);
     plan.verdicts.insert(scope.rollout.name.clone(), verdicts);
 }
 

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use k8s_openapi::api::core::v1::Toleration;
 
 use super::Done;
+use super::deletion;
 use super::due::{self, Need};
 use super::visit::DRAIN_TIMED_OUT;
 use crate::model::{
@@ -43,7 +44,7 @@ impl<'a> Scope<'a> {
         let snapshot_names = packages
             .map(|package| (package.name.as_str(), package.snapshot_name(&rollout.name)))
             .collect();
-        let target = rollout.target();
+        let target = deletion::target(rollout, resource);
         Self { input, rollout, resource, target, snapshot_names, nodes, executors }
     }
 
@@ -87,6 +88,9 @@ impl<'a> Scope<'a> {
 
     /// Returns how many nodes may be disturbed at once.
     pub(crate) fn ceiling(&self) -> u32 {
+        if self.resource.deleting && self.rollout.policy.is_some() {
+            return 1; // Its policy may be gone already, and nobody is left to make it again.
+        }
         let nodes = u32::try_from(self.nodes.len()).unwrap_or(u32::MAX);
         let floor = Budget::Percent(self.input.floor.max_disturbed_percent);
         self.rollout.budget.unwrap_or(floor).ceiling(nodes)
@@ -112,7 +116,7 @@ pub(crate) fn working_rollout<'a>(input: &Input, node: &'a Node) -> Option<&'a s
 pub(crate) fn rollout_hold(scope: &Scope<'_>) -> Option<Verdict> {
     let Scope { input, rollout, resource, .. } = scope;
     if resource.deleting {
-        return Some(Verdict::wait(Reason::Deleting));
+        return deletion::hold(scope);
     }
     if resource.disabled {
         return Some(Verdict::blocked(Reason::Disabled));

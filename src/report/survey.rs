@@ -67,7 +67,9 @@ fn tidy(source: &SourceView) -> SourceView {
 }
 
 fn rollout_state(input: &Input, plan: &Plan, rollout: &Rollout) -> RolloutState {
-    let target = rollout.target();
+    let resource = input.observed.resources.get(&rollout.name);
+    let deleting = resource.is_some_and(|resource| resource.deleting);
+    let target = if deleting { rollout.leaving_target() } else { rollout.target() };
     let selected: Vec<(&Node, &Verdict)> = selected(input, plan, &rollout.name).collect();
     let count = |is: &dyn Fn(&Node, &Verdict) -> bool| {
         u32::try_from(selected.iter().filter(|(node, verdict)| is(node, verdict)).count())

@@ -14,6 +14,7 @@ mod watch;
 
 use jiff::Timestamp;
 
+use super::deletion;
 use super::select::{Scope, node_block};
 use crate::model::{
     Action, Entries, Executor, Group, Node, NodePatch, Outcome, PatchKind, Phase, Plan, Reason,
@@ -109,6 +110,7 @@ pub(crate) fn drive<'a>(
 ) -> Verdict {
     let malformed = scope.rollout_state(node).and_then(|state| state.malformed.clone());
     if let Some(why) = malformed {
+        deletion::release_unreadable(scope, node, plan);
         return Verdict::blocked(Reason::MalformedState { why });
     }
     let visit = Visit::new(scope, node, record);
@@ -119,13 +121,21 @@ pub(crate) fn drive<'a>(
         drain_start: None,
     };
     absorb::absorb(&visit, &mut draft);
-    if visit.may_begin() {
-        advance::advance(&visit, &mut draft);
+    let winds_down = deletion::winds_down(scope, node, record);
+    if winds_down {
+        deletion::wind_down(&visit, &mut draft);
+    } else {
+        if visit.may_begin() {
+            advance::advance(&visit, &mut draft);
+        }
+        advance::finish(&visit, &mut draft);
     }
-    advance::finish(&visit, &mut draft);
     let differs = draft.entries != *scope.entries(node) || draft.record != *record;
     if differs || draft.drain_start.is_some() {
         return write(&visit, draft, plan);
+    }
+    if winds_down {
+        return deletion::awaiting_end(&visit, plan);
     }
     if visit.is_uncordoned() && !scope.resource.disabled {
         return cordon::lifted(&visit, plan);

@@ -262,7 +262,8 @@ fn a_resource_that_is_being_deleted() {
     let mut world = world(1, motd());
     resource(&mut world).deleting = true;
     world.run();
-    assert_eq!(world.verdict("node-00"), "Wait: the resource is being deleted");
+    assert_eq!(world.verdict("node-00"), "Done: every package is as wanted");
+    assert_eq!(world.entry("node-00", "motd"), "none", "nothing begins any more");
 }
 
 #[test]

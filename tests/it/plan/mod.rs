@@ -1,9 +1,11 @@
 //! The decision: what each situation leads to, the audit, random histories, kills.
 
 mod audit;
+mod audit_leaving;
 mod batches;
 mod builders;
 mod cordons;
+mod deletion;
 mod drain_table;
 mod drains;
 mod due;

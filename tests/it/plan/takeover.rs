@@ -89,5 +89,6 @@ fn ran(world: &World, node: &str) -> Vec<String> {
 
 fn upstream(world: &mut World) -> &mut UpstreamStatus {
     let resource = world.input.observed.resources.get_mut("tuning").expect("the resource");
+    resource.finalizer = true; // Upstream puts the same one on its resources.
     resource.upstream.get_or_insert_default()
 }
