@@ -210,6 +210,18 @@ impl Package {
             .collect()
     }
 
+    /// Returns whether the scripts see another environment than `before`, also where only what
+    /// `valueFrom` refers to has changed. A digest that is not known is no difference.
+    pub fn has_other_env(&self, before: &Self) -> bool {
+        let rotated = self.env_digest.as_ref().zip(before.env_digest.as_ref());
+        self.env != before.env || rotated.is_some_and(|(now, before)| now != before)
+    }
+
+    /// Returns whether the same version comes from another image than `before`.
+    pub fn has_other_image(&self, before: &Self) -> bool {
+        self.image_reference() != before.image_reference()
+    }
+
     /// Returns the interrupt that a change of these config keys needs, merged over every
     /// `configInterrupts` pattern that matches one of them (upstream contract B.3).
     pub fn interrupt_for(&self, changed: &BTreeSet<String>) -> Option<Interrupt> {

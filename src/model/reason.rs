@@ -80,8 +80,8 @@ pub enum Reason {
     PolicyMissing { policy: String },
     /// Policies are not paced by this version.
     PolicyUnsupported { policy: String },
-    /// Uninstalling is not done by this version.
-    UninstallUnsupported { package: String },
+    /// A package stands where nothing follows by itself, until a person has looked.
+    PackageFinding { package: String, why: String },
     /// Packages wait for others that cannot complete.
     DependencyMissing { package: String, on: String },
     /// A package that had begun waits for one that it depends on, or with `serial` for its turn.
@@ -211,7 +211,7 @@ impl Reason {
             Self::InvalidResource { .. } => "InvalidResource",
             Self::PolicyMissing { .. } => "PolicyMissing",
             Self::PolicyUnsupported { .. } => "PolicyUnsupported",
-            Self::UninstallUnsupported { .. } => "UninstallUnsupported",
+            Self::PackageFinding { .. } => "PackageFinding",
             Self::DependencyMissing { .. } => "DependencyMissing",
             Self::WaitingForPackage { .. } => "WaitingForPackage",
             Self::NodeNotReady { .. } => "NodeNotReady",
@@ -316,11 +316,7 @@ impl fmt::Display for Reason {
                 f,
                 "DeploymentPolicy {policy} is not read by this version: use interruptionBudget"
             ),
-            Self::UninstallUnsupported { package } => write!(
-                f,
-                "{package} asks for its uninstall, which this version does not do: \
-                 set uninstall.apply back to false"
-            ),
+            Self::PackageFinding { package, why } => write!(f, "{package}: {why}"),
             Self::DependencyMissing { package, on } => {
                 write!(f, "{package} depends on {on}, which cannot complete here")
             }

@@ -393,7 +393,8 @@ fn is_recorded(node: &Node, rollout: &str, record: &Record, spec: &ExecutorSpec)
             Work::Uninstall { .. } => at(&[Stage::Uninstall]),
             Work::Install { stages, .. } => stages.first().is_some_and(|first| at(&[*first])),
             Work::Interrupt { .. } => {
-                record.phase == Phase::Interrupting && at(&[Stage::Interrupt])
+                record.phase == Phase::Interrupting
+                    && at(&[Stage::Interrupt, Stage::UninstallInterrupt])
             }
             Work::Verify { .. } => at(&[Stage::PostInterrupt]),
         }

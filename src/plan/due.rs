@@ -1,17 +1,28 @@
-//! What is due on a node: each wanted package against its entry and its snapshot.
+//! What is due on a node: each package against its entry and its snapshot.
+//!
+//! In: the wanted packages, the node's entries and its record. Out: for each package where it
+//! stands and what is wanted of it, the arguments of [`super::lifecycle`]; and what that comes to.
+//! Must never: decide what follows, which is the table's to say.
 //!
 //! A package that was put there by upstream has no snapshot; it counts as configured as wanted, so
 //! that taking over a cluster runs nothing again.
 
+use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::lifecycle::{self, At, Finding, Owes, Seen, Step, Wish};
 use super::select::Scope;
 use super::takeover;
-use crate::model::{Entries, Entry, Interrupt, Package, Record, Rollout, Stage, State};
+use crate::model::{
+    Entries, Entry, Interrupt, Node, Package, PackageId, Reason, Record, Rollout, Stage, State,
+    Verdict, Version,
+};
 
 /// What one package still needs on one node.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Need {
+    /// The version whose work it is: the wanted one, or the one that is uninstalled.
+    pub id: PackageId,
     /// The stage to run next.
     pub stage: Stage,
     /// The interrupt it leads to.
@@ -20,140 +31,212 @@ pub(crate) struct Need {
     pub begun: bool,
 }
 
-/// Returns what is due, by package name; a package that is absent is as wanted.
+/// One package on one node: what is wanted of it, and where it stands.
+#[derive(Debug, Clone)]
+pub(crate) struct Standing<'a> {
+    pub name: &'a str,
+    /// The package as the manifest has it.
+    pub wanted: Option<&'a Package>,
+    /// The entry that says what is on the host; other versions beside it are of the past.
+    pub entry: Option<&'a Entry>,
+    pub wish: Wish,
+    /// The interrupt it leads to.
+    pub interrupt: Option<Interrupt>,
+}
+
+impl Standing<'_> {
+    /// Returns what the table says of it.
+    pub(crate) fn step(&self, seen: Seen) -> Step {
+        let owes = if self.interrupt.is_some() { Owes::Interrupt } else { Owes::Nothing };
+        lifecycle::step(at(self.entry), owes, self.wish, seen)
+    }
+
+    /// Returns what it needs in a visit that has not touched it.
+    fn need(&self) -> Option<Need> {
+        let (stage, begun) = match self.step(Seen::Untouched) {
+            Step::Begin(stage) => (stage, false),
+            Step::Resume(stage) => (stage, true),
+            Step::BeginUninstall => (Stage::Uninstall, false),
+            Step::Rest
+            | Step::Leave
+            | Step::Keep
+            | Step::Adopt
+            | Step::Follow(_)
+            | Step::Start(_)
+            | Step::Await
+            | Step::Replace
+            | Step::AwaitInterrupt
+            | Step::Retry(_)
+            | Step::Again
+            | Step::GiveUp(_)
+            | Step::Reach(..)
+            | Step::Complete
+            | Step::Remove
+            | Step::Later
+            | Step::Withdraw
+            | Step::Finding(_) => return None,
+        };
+        let id = self.id_at(stage)?;
+        Some(Need { id, stage, interrupt: self.interrupt.clone(), begun })
+    }
+
+    /// Returns the version that a stage is about: an uninstall is of what stands there.
+    pub(crate) fn id_at(&self, stage: Stage) -> Option<PackageId> {
+        match stage {
+            Stage::Uninstall | Stage::UninstallInterrupt => self.entry.map(Entry::id),
+            Stage::Apply
+            | Stage::Upgrade
+            | Stage::Config
+            | Stage::Interrupt
+            | Stage::PostInterrupt => self.wanted.map(Package::id),
+        }
+    }
+}
+
+/// Returns where an entry says that its package stands.
+pub(crate) fn at(entry: Option<&Entry>) -> At {
+    entry.map(|entry| (entry.stage, entry.state))
+}
+
+/// Returns every package that is wanted or that stands on the node, by name.
+pub(crate) fn standings<'a>(
+    scope: &Scope<'a>,
+    entries: &'a Entries,
+    record: Option<&Record>,
+) -> Vec<Standing<'a>> {
+    let wanted = &scope.rollout.packages;
+    let mut all: Vec<Standing<'a>> = wanted
+        .values()
+        .map(|package| {
+            let entry = standing_entry(entries, &package.name, Some(package));
+            standing(scope, &package.name, Some(package), entry, record)
+        })
+        .collect();
+    let mut before = None;
+    for name in entries.values().map(|entry| entry.name.as_str()) {
+        if before.replace(name) != Some(name) && !wanted.contains_key(name) {
+            let entry = standing_entry(entries, name, None);
+            all.push(standing(scope, name, None, entry, record));
+        }
+    }
+    all
+}
+
+/// Returns what is due, by package name; a package that is absent is as wanted, or left as it is.
 pub(crate) fn needs(
     scope: &Scope<'_>,
     entries: &Entries,
     record: Option<&Record>,
 ) -> BTreeMap<String, Need> {
-    if scope.resource.deleting {
-        return BTreeMap::new(); // Nothing is installed any more.
-    }
-    let wanted = scope.rollout.packages.values().filter(|package| !package.uninstall.apply);
-    wanted
-        .filter_map(|package| {
-            let need = need(scope, package, entries, record)?;
-            Some((package.name.clone(), need))
-        })
-        .collect()
+    needs_of(&standings(scope, entries, record))
 }
 
-/// Returns whether the entry says that nothing more is to run for it.
-///
-/// We end a package that declares an interrupt at post-interrupt even where the last change needed
-/// none: upstream would otherwise interrupt it again when the cluster is handed back. One of
-/// upstream's own that stands at config is complete only without an interrupt (B.2).
-pub(crate) fn is_complete(entry: &Entry, package: &Package) -> bool {
-    entry.is(Stage::PostInterrupt, State::Complete)
-        || (entry.is(Stage::Config, State::Complete) && package.interrupt.is_none())
+/// Returns what these come to in a visit that has touched none of them.
+pub(crate) fn needs_of(standings: &[Standing<'_>]) -> BTreeMap<String, Need> {
+    let due = standings.iter().filter_map(|it| Some((it.name.to_owned(), it.need()?)));
+    due.collect()
 }
 
 /// Returns the stage at which a package without an interrupt in scope is complete.
+///
+/// We end a package that declares an interrupt at post-interrupt even where the last change needed
+/// none: upstream would otherwise interrupt it again when the cluster is handed back.
 pub(crate) fn last_stage(package: &Package) -> Stage {
     if package.interrupt.is_some() { Stage::PostInterrupt } else { Stage::Config }
 }
 
-fn need(
-    scope: &Scope<'_>,
-    package: &Package,
+/// Returns the names of the packages that may run now: what is uninstalled, and what is due while
+/// everything it depends on is complete (upstream contract B.4). Uninstalls end before installs
+/// begin. With `serial`, only one: whatever has begun, then uninstalls, then the first by name;
+/// what only waits for its interrupt does not count (upstream contract B.4).
+pub(crate) fn ready<'n>(
+    rollout: &Rollout,
+    needs: &'n BTreeMap<String, Need>,
     entries: &Entries,
-    record: Option<&Record>,
-) -> Option<Need> {
-    let Some(entry) = entries.get(&package.id()) else {
-        let stage = first_stage(package, entries);
-        return Some(Need { stage, interrupt: package.interrupt.clone(), begun: false });
+) -> Vec<&'n str> {
+    let uninstalls = |need: &Need| need.stage == Stage::Uninstall;
+    let awaits = |need: &Need| {
+        need.begun && matches!(need.stage, Stage::Interrupt | Stage::UninstallInterrupt)
     };
-    if is_overlaid(entry, entries) {
-        let stage = Stage::Apply;
-        return Some(Need { stage, interrupt: package.interrupt.clone(), begun: false });
+    let uninstalling = needs.values().any(uninstalls);
+    let mut ready: Vec<(&str, &Need)> = needs
+        .iter()
+        .map(|(name, need)| (name.as_str(), need))
+        .filter(|(name, need)| match need.stage {
+            Stage::Uninstall | Stage::UninstallInterrupt => true,
+            Stage::Apply
+            | Stage::Upgrade
+            | Stage::Config
+            | Stage::Interrupt
+            | Stage::PostInterrupt => {
+                (need.begun || !uninstalling) && has_parents(rollout, name, needs, entries)
+            }
+        })
+        .collect();
+    if rollout.serial {
+        ready.sort_by_key(|(name, need)| (!awaits(need), !need.begun, !uninstalls(need), *name));
+        let waiting = ready.iter().filter(|(_, need)| awaits(need)).count();
+        ready.truncate(waiting + 1);
     }
-    let changed = changed_keys(scope, package, entry);
-    let change_interrupt = package.interrupt_for(&changed);
-    if is_complete(entry, package) {
-        let stage = Stage::Config;
-        let interrupt = change_interrupt;
-        return (!changed.is_empty()).then_some(Need { stage, interrupt, begun: false });
-    }
-    let owed = record.and_then(|record| record.interrupts_due.get(&package.name)).cloned();
-    let interrupted =
-        entry.stage == Stage::PostInterrupt || entry.is(Stage::Interrupt, State::Complete);
-    let interrupt = match (owed, record) {
-        (Some(owed), _) => Some(owed),
-        (None, Some(record)) if record.is_open() && entry.stage != Stage::Interrupt => None,
-        // Its interrupt is behind it, whoever issued it.
-        (None, _) if interrupted => None,
-        // The record is gone, or its visit ended without this package: the safe side.
-        (None, _) => takeover::interrupt_in_scope(scope, package, entry),
-    };
-    let interrupt = Interrupt::merge(interrupt.iter().chain(&change_interrupt));
-    let stage = resume_stage(entry, interrupt.is_some())?;
-    // A change that came while the package was past its configuration is configured first.
-    let stage = if changed.is_empty() { stage } else { stage.min(Stage::Config) };
-    Some(Need { stage, interrupt, begun: true })
+    ready.into_iter().map(|(name, _)| name).collect()
 }
 
-/// Returns whether a visit has the entry at a place from which it goes on: what a visit writes.
-/// Whoever else wrote another one, such as a later version of this daemon, it is begun anew.
-pub(crate) fn is_under_way(record: &Record, entry: &Entry) -> bool {
-    match entry.stage {
-        Stage::Apply | Stage::Upgrade | Stage::Config | Stage::PostInterrupt => {
-            matches!(entry.state, State::InProgress | State::Erroring)
-        }
-        Stage::Interrupt => {
-            entry.state == State::Skipped && record.interrupts_due.contains_key(&entry.name)
-        }
-        Stage::Uninstall | Stage::UninstallInterrupt => false,
-    }
-}
-
-/// Returns whether another version of the package was begun on top of this one and not finished,
-/// as after a commit that is reverted while its nodes are being visited: what is on the host is
-/// then neither of the two.
-fn is_overlaid(entry: &Entry, entries: &Entries) -> bool {
-    entries.values().any(|other| {
-        other.name == entry.name
-            && other.version != entry.version
-            && other.state != State::Complete
-            && other.since >= entry.since
+/// Returns whether everything that the package depends on is complete, in exactly that version.
+fn has_parents(
+    rollout: &Rollout,
+    name: &str,
+    needs: &BTreeMap<String, Need>,
+    entries: &Entries,
+) -> bool {
+    let Some(package) = rollout.packages.get(name) else { return false };
+    package.depends_on.iter().all(|(name, version)| {
+        let parent = rollout.packages.get(name);
+        let exact = parent.is_some_and(|parent| parent.version.as_str() == version.as_str());
+        let there = parent.is_some_and(|parent| entries.contains_key(&parent.id()));
+        exact && there && !needs.contains_key(name)
     })
 }
 
-/// Returns the stage a version that is not on the node begins with.
-///
-/// Upgrade only from a lower version whose `apply` was completed: a package that never came past
-/// it has nothing to upgrade from, and its `upgrade` steps may be none at all.
-fn first_stage(package: &Package, entries: &Entries) -> Stage {
-    let from_lower = entries.values().any(|entry| {
-        let lower = entry
-            .version
-            .parse::<crate::model::Version>()
-            .is_ok_and(|version| version.precedence(&package.version) == std::cmp::Ordering::Less);
-        let applied = match entry.stage {
-            Stage::Apply | Stage::Upgrade => entry.state == State::Complete,
-            Stage::Config | Stage::Interrupt | Stage::PostInterrupt => true,
-            Stage::Uninstall | Stage::UninstallInterrupt => false,
-        };
-        entry.name == package.name && lower && applied
-    });
-    if from_lower { Stage::Upgrade } else { Stage::Apply }
+/// Returns the finding on a package as a verdict.
+pub(crate) fn finding(standing: &Standing<'_>, finding: Finding) -> Verdict {
+    let package = standing.entry.map_or_else(|| standing.name.to_owned(), |it| it.id().to_string());
+    Verdict::blocked(Reason::PackageFinding { package, why: finding.to_string() })
 }
 
-/// Returns the stage to go on with, `None` when nothing is left.
-fn resume_stage(entry: &Entry, interrupt_due: bool) -> Option<Stage> {
-    let complete = entry.state == State::Complete;
-    match entry.stage {
-        Stage::Apply | Stage::Upgrade if complete => Some(Stage::Config),
-        Stage::Config if complete => interrupt_due.then_some(Stage::Interrupt),
-        Stage::Interrupt if complete => Some(Stage::PostInterrupt),
-        Stage::PostInterrupt if complete => None,
-        // The manifest has lost its interrupt meanwhile: the package ends where one without ends.
-        Stage::Interrupt if !interrupt_due => Some(Stage::Config),
-        Stage::Apply | Stage::Upgrade | Stage::Config | Stage::Interrupt | Stage::PostInterrupt => {
-            Some(entry.stage)
-        }
-        // An uninstall that is no longer asked for: what is left on the host is not known.
-        Stage::Uninstall | Stage::UninstallInterrupt => Some(Stage::Apply),
+/// Records what a step says that runs nothing.
+pub(crate) fn settle(
+    scope: &Scope<'_>,
+    standing: &Standing<'_>,
+    step: Step,
+    entries: &mut Entries,
+) {
+    let Some(id) = standing.entry.map(Entry::id) else { return };
+    if step == Step::Remove {
+        return remove(scope, &id, entries);
     }
+    let Some(wanted) = standing.wanted.filter(|_| step == Step::Adopt) else { return };
+    let snapshot = scope.snapshot_name(wanted);
+    let known = scope.input.observed.snapshots.contains_key(snapshot);
+    if let Some(entry) = entries.get_mut(&id).filter(|_| known) {
+        entry.snapshot = Some(snapshot.to_owned());
+    }
+}
+
+/// Removes the entry of what is not on the host any more; where a version of it is wanted, those
+/// of earlier versions too, for what they put there went with it.
+pub(crate) fn remove(scope: &Scope<'_>, gone: &PackageId, entries: &mut Entries) {
+    let wanted = scope.rollout.packages.get(&gone.name);
+    let follows = !scope.resource.deleting && wanted.is_some_and(|wanted| !wanted.uninstall.apply);
+    entries.retain(|id, _| id != gone && !(follows && id.name == gone.name));
+}
+
+/// Returns what a person must look at on a node where nothing else is due.
+pub(crate) fn finding_on<'a>(scope: &Scope<'a>, node: &'a Node) -> Option<Verdict> {
+    let standings = standings(scope, scope.entries(node), scope.record(node));
+    standings.iter().find_map(|standing| {
+        let Step::Finding(finding) = standing.step(Seen::Untouched) else { return None };
+        Some(self::finding(standing, finding))
+    })
 }
 
 /// Returns the config keys that differ between what was put on the node and what is wanted.
@@ -175,21 +258,200 @@ pub(crate) fn changed_keys(
     }
 }
 
-/// Returns the names of the packages that may run now: due, and everything they depend on is
-/// complete (upstream contract B.4). With `serial`, only the first of them by name.
-pub(crate) fn ready<'a>(
-    rollout: &'a Rollout,
-    needs: &BTreeMap<String, Need>,
-    entries: &Entries,
-) -> Vec<&'a Package> {
-    let due = rollout.packages.values().filter(|package| needs.contains_key(&package.name));
-    let ready = due.filter(|package| {
-        package.depends_on.iter().all(|(name, version)| {
-            let parent = rollout.packages.get(name);
-            let exact = parent.is_some_and(|parent| parent.version.as_str() == version.as_str());
-            let there = parent.is_some_and(|parent| entries.contains_key(&parent.id()));
-            exact && there && !needs.contains_key(name)
-        })
+/// Returns the snapshot that an uninstall of the entry runs with: what was installed, or for an
+/// entry that names none the wanted package of exactly that version.
+pub(crate) fn installed<'a>(
+    scope: &Scope<'a>,
+    wanted: Option<&'a Package>,
+    entry: &Entry,
+) -> Option<&'a Package> {
+    let known = entry.snapshot.as_ref().and_then(|name| scope.input.observed.snapshots.get(name));
+    let same = wanted.filter(|wanted| wanted.version.as_str() == entry.version);
+    known.map(|snapshot| &snapshot.package).or(same)
+}
+
+/// Returns what [`installed`] does, with the name of its snapshot.
+pub(crate) fn uninstall_snapshot<'a>(
+    scope: &Scope<'a>,
+    wanted: Option<&'a Package>,
+    entry: &Entry,
+) -> Option<(&'a Package, String)> {
+    let package = installed(scope, wanted, entry)?;
+    let known =
+        entry.snapshot.as_ref().filter(|name| scope.input.observed.snapshots.contains_key(*name));
+    let name = known.cloned().unwrap_or_else(|| scope.snapshot_name(package).to_owned());
+    Some((package, name))
+}
+
+/// Returns what is wanted of a package that stands as this entry says.
+pub(crate) fn wish(scope: &Scope<'_>, wanted: Option<&Package>, entry: Option<&Entry>) -> Wish {
+    let Some(entry) = entry else {
+        return match wanted {
+            _ if scope.resource.deleting => Wish::DeletedAsItIs,
+            Some(wanted) if wanted.uninstall.apply => Wish::UninstallAsked,
+            Some(_) => Wish::Same,
+            None => Wish::RemovedAsItIs,
+        };
+    };
+    let installed = installed(scope, wanted, entry);
+    let uninstalls = installed.is_some_and(|installed| installed.uninstall.enabled);
+    let taken_off = matches!(entry.stage, Stage::Uninstall | Stage::UninstallInterrupt);
+    let asked = wanted.is_some_and(|wanted| wanted.uninstall.apply);
+    match wanted {
+        _ if installed.is_none() && entry.stage == Stage::UninstallInterrupt => {
+            Wish::UninstallUnknown
+        }
+        _ if installed.is_none() && !taken_off && scope.resource.deleting => Wish::DeletedAsItIs,
+        Some(wanted) if !asked && !scope.resource.deleting => {
+            if wanted.version.as_str() == entry.version {
+                same_version(scope, wanted, entry)
+            } else if is_higher(wanted, entry) {
+                Wish::HigherVersion
+            } else if uninstalls {
+                Wish::LowerVersionAfterUninstall
+            } else {
+                Wish::LowerVersion
+            }
+        }
+        _ if installed.is_none() && (taken_off || asked) => Wish::UninstallUnknown,
+        _ if scope.resource.deleting && (uninstalls || asked) => Wish::DeletedWithUninstall,
+        _ if scope.resource.deleting => Wish::DeletedAsItIs,
+        Some(_) => Wish::UninstallAsked,
+        None if uninstalls => Wish::RemovedWithUninstall,
+        None => Wish::RemovedAsItIs,
+    }
+}
+
+fn is_higher(wanted: &Package, entry: &Entry) -> bool {
+    entry
+        .version
+        .parse::<Version>()
+        .is_ok_and(|version| version.precedence(&wanted.version) == Ordering::Less)
+}
+
+/// Compares the wanted package with what was put there in the same version.
+fn same_version(scope: &Scope<'_>, wanted: &Package, entry: &Entry) -> Wish {
+    let Some(name) = &entry.snapshot else { return Wish::Restated };
+    if name == scope.snapshot_name(wanted) {
+        return Wish::Same;
+    }
+    let changed = changed_keys(scope, wanted, entry);
+    let before = scope.input.observed.snapshots.get(name).map(|snapshot| &snapshot.package);
+    if wanted.interrupt_for(&changed).is_some() {
+        Wish::OtherConfigInterrupting
+    } else if !changed.is_empty() || before.is_some_and(|before| wanted.has_other_env(before)) {
+        Wish::OtherConfig
+    } else if before.is_some_and(|before| wanted.has_other_image(before)) {
+        Wish::OtherImage
+    } else {
+        Wish::Restated
+    }
+}
+
+/// Returns the entry that says what is on the host: the wanted version's, unless another version
+/// was begun on top of it and not finished, as after a commit that is reverted while its nodes are
+/// being visited: what is on the host is then neither of the two.
+fn standing_entry<'a>(
+    entries: &'a Entries,
+    name: &str,
+    wanted: Option<&Package>,
+) -> Option<&'a Entry> {
+    let of_name = || entries.values().filter(|entry| entry.name == name);
+    let version = wanted.map(|wanted| wanted.version.as_str());
+    let exact = of_name().find(|entry| Some(entry.version.as_str()) == version);
+    let last = |entries: &mut dyn Iterator<Item = &'a Entry>| {
+        entries.max_by_key(|entry| (entry.state != State::Complete, entry.since))
+    };
+    let Some(exact) = exact else { return last(&mut of_name()) };
+    let overlaid = of_name().filter(|other| {
+        other.version != exact.version
+            && other.state != State::Complete
+            && other.since >= exact.since
     });
-    if rollout.serial { ready.take(1).collect() } else { ready.collect() }
+    last(&mut { overlaid }).or(Some(exact))
+}
+
+fn standing<'a>(
+    scope: &Scope<'a>,
+    name: &'a str,
+    wanted: Option<&'a Package>,
+    entry: Option<&'a Entry>,
+    record: Option<&Record>,
+) -> Standing<'a> {
+    let wish = wish(scope, wanted, entry);
+    let interrupt = interrupt(scope, wanted, entry, record, wish);
+    Standing { name, wanted, entry, wish, interrupt }
+}
+
+/// Returns the interrupt that the package leads to on its way from where it stands.
+fn interrupt(
+    scope: &Scope<'_>,
+    wanted: Option<&Package>,
+    entry: Option<&Entry>,
+    record: Option<&Record>,
+    wish: Wish,
+) -> Option<Interrupt> {
+    let declared = wanted.and_then(|wanted| wanted.interrupt.as_ref());
+    let name = wanted.map(|wanted| &wanted.name).or(entry.map(|entry| &entry.name));
+    let owed = record.zip(name).and_then(|(record, name)| record.interrupts_due.get(name));
+    let Some(entry) = entry else { return Interrupt::merge(owed.into_iter().chain(declared)) };
+    let of_installed =
+        || installed(scope, wanted, entry).and_then(|installed| installed.interrupt.as_ref());
+    let taken_off = || Interrupt::merge(owed.into_iter().chain(of_installed()));
+    match (wish, entry.stage) {
+        (_, Stage::UninstallInterrupt) => taken_off(),
+        (Wish::HigherVersion | Wish::LowerVersion, _) => declared.cloned(),
+        (
+            Wish::Same
+            | Wish::Restated
+            | Wish::OtherImage
+            | Wish::OtherConfig
+            | Wish::OtherConfigInterrupting,
+            Stage::Uninstall,
+        ) => Interrupt::merge(owed.into_iter().chain(declared)),
+        (
+            Wish::Same
+            | Wish::Restated
+            | Wish::OtherImage
+            | Wish::OtherConfig
+            | Wish::OtherConfigInterrupting,
+            Stage::Apply | Stage::Upgrade | Stage::Config | Stage::Interrupt | Stage::PostInterrupt,
+        ) => wanted.and_then(|wanted| of_wanted(scope, wanted, entry, record)),
+        (
+            Wish::LowerVersionAfterUninstall
+            | Wish::UninstallAsked
+            | Wish::RemovedWithUninstall
+            | Wish::DeletedWithUninstall,
+            _,
+        )
+        | (Wish::RemovedAsItIs | Wish::DeletedAsItIs, Stage::Uninstall) => taken_off(),
+        (Wish::RemovedAsItIs | Wish::DeletedAsItIs | Wish::UninstallUnknown, _) => owed.cloned(),
+    }
+}
+
+/// Returns the interrupt of a version that stands there and is the wanted one.
+fn of_wanted(
+    scope: &Scope<'_>,
+    wanted: &Package,
+    entry: &Entry,
+    record: Option<&Record>,
+) -> Option<Interrupt> {
+    let change = wanted.interrupt_for(&changed_keys(scope, wanted, entry));
+    let complete = entry.is(Stage::PostInterrupt, State::Complete)
+        || (entry.is(Stage::Config, State::Complete) && wanted.interrupt.is_none());
+    if complete {
+        return change;
+    }
+    let owed = record.and_then(|record| record.interrupts_due.get(&wanted.name));
+    let interrupted =
+        entry.stage == Stage::PostInterrupt || entry.is(Stage::Interrupt, State::Complete);
+    let owed = match (owed, record) {
+        (Some(owed), _) => Some(owed.clone()),
+        (None, Some(record)) if record.is_open() && entry.stage != Stage::Interrupt => None,
+        // Its interrupt is behind it, whoever issued it.
+        (None, _) if interrupted => None,
+        // The record is gone, or its visit ended without this package: the safe side.
+        (None, _) => takeover::interrupt_in_scope(scope, wanted, entry),
+    };
+    Interrupt::merge(owed.iter().chain(&change))
 }

@@ -17,6 +17,7 @@ mod cleanup;
 mod deletion;
 mod drain;
 mod due;
+pub mod lifecycle;
 mod limits;
 mod pick;
 mod protect;

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use super::due;
 use super::select::Scope;
 use super::visit::{Draft, begin_ready, hold};
 use crate::model::{
@@ -24,7 +25,8 @@ pub(crate) fn pick<'a>(
         because: None,
         drain_start: None,
     };
-    begin_ready(scope, node, &scope.needs(node), &mut draft);
+    let standings = due::standings(scope, scope.entries(node), before);
+    begin_ready(scope, node, &standings, &mut draft);
     hold_for_later_interrupts(scope, node, &mut draft);
     let record = draft.record;
     let metadata = NodeMetadata {

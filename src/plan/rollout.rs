@@ -1,12 +1,13 @@
 //! One rollout: visits under way are driven on, then new ones are begun as the batch allows.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use super::select::{Scope, node_block, pick_block, rollout_hold, uninstalling};
+use super::lifecycle::{Seen, Step};
+use super::select::{Scope, node_block, pick_block, rollout_hold, working_rollout};
 use super::{Done, batch, cleanup, deletion, due, protect, status, takeover, visit};
 use crate::model::{
-    Action, CordonMark, Memory, Node, Plan, Reason, SnapshotSpec, StatusWrite, UpstreamMaps,
-    Urgency, Verdict, VerdictKind,
+    Action, CordonMark, Memory, Node, NodePatch, Package, PatchKind, Plan, Reason, SnapshotSpec,
+    StatusWrite, UpstreamMaps, Urgency, Verdict, VerdictKind,
 };
 
 /// Plans one rollout into `plan`.
@@ -14,6 +15,8 @@ pub(crate) fn plan_rollout<'a>(scope: &'a Scope<'a>, done: &Done, plan: &mut Pla
     let mut verdicts = BTreeMap::new();
     let mut candidates: Vec<&'a Node> = Vec::new();
     let mut working = false;
+    let mut unsettled = false;
+    let patched = patched_nodes(plan);
     let hold = rollout_hold(scope);
     for &node in &scope.nodes {
         let settling = takeover::settle(scope, node, plan);
@@ -25,25 +28,31 @@ pub(crate) fn plan_rollout<'a>(scope: &'a Scope<'a>, done: &Done, plan: &mut Pla
             }
             None => {
                 let verdict = standing(scope, node, hold.as_ref(), done);
-                let left = if scope.resource.deleting {
+                let releasing = if scope.resource.deleting {
                     deletion::let_go(scope, node, verdict.as_ref(), plan)
                 } else {
                     let_go(scope, node, verdict.as_ref(), plan)
                         .or_else(|| takeover::let_go(scope, node, verdict.as_ref(), plan))
                 };
-                left.or(verdict)
+                if releasing.is_none() && verdict.is_some() && hold.is_none() {
+                    unsettled |= settle(scope, node, &patched, plan);
+                }
+                releasing.or(verdict)
             }
         };
         match verdict {
             Some(verdict) => {
                 verdicts.insert(node.name.clone(), verdict);
             }
+            None if patched.contains(&node.name) => {
+                verdicts.insert(node.name.clone(), Verdict::wait(Reason::PreparingBatch));
+            }
             None => candidates.push(node),
         }
     }
     deletion::leave_unselected(scope, plan);
     let begun = working || !candidates.is_empty();
-    if begun {
+    if begun || unsettled {
         create_snapshots(scope, plan);
     }
     if begun && deletion::await_finalizer(scope, plan) {
@@ -87,7 +96,10 @@ fn standing<'a>(
     }
     let needs = scope.needs(node);
     let Some(first) = needs.keys().next() else {
-        return Some(uninstalling(scope, node).unwrap_or(Verdict::done()));
+        if scope.resource.deleting {
+            return Some(Verdict::wait(Reason::Deleting));
+        }
+        return Some(due::finding_on(scope, node).unwrap_or(Verdict::done()));
     };
     if let Some(verdict) =
         node_block(scope, node).or_else(|| pick_block(scope, node, done)).or_else(|| hold.cloned())
@@ -120,11 +132,58 @@ fn let_go<'a>(
     Some(Verdict::act(Reason::Releasing))
 }
 
+/// Returns the nodes that earlier rollouts change in this tick: one patch each is enough.
+fn patched_nodes(plan: &Plan) -> BTreeSet<String> {
+    let patches = plan.actions.iter().filter_map(|action| {
+        if let Action::PatchNode(patch) = action { Some(patch.node.clone()) } else { None }
+    });
+    patches.collect()
+}
+
+/// Records on a node without a visit what runs nothing, and needs no turn. Returns whether there is
+/// anything to record, now or once its snapshot exists.
+fn settle<'a>(
+    scope: &Scope<'a>,
+    node: &'a Node,
+    patched: &BTreeSet<String>,
+    plan: &mut Plan,
+) -> bool {
+    let before = scope.entries(node);
+    let mut entries = before.clone();
+    let mut found = false;
+    for standing in due::standings(scope, before, scope.record(node)) {
+        let step = standing.step(Seen::Untouched);
+        found |= matches!(step, Step::Adopt | Step::Remove);
+        due::settle(scope, &standing, step, &mut entries);
+    }
+    // Another rollout that changes the node, or is about to, goes first.
+    let busy = patched.contains(&node.name) || working_rollout(scope.input, node).is_some();
+    if entries != *before && !busy {
+        let state = scope.rollout_state(node);
+        plan.actions.push(Action::PatchNode(NodePatch {
+            node: node.name.clone(),
+            node_uid: node.uid.clone(),
+            rollout: scope.rollout.name.clone(),
+            kind: PatchKind::Progress {
+                record_text: state.and_then(|state| state.record_text.clone()),
+                entries_text: state.and_then(|state| state.entries_text.clone()),
+            },
+            entries: Some(entries),
+            record: None,
+            status: None,
+            cordon_mark: None,
+            drain_start: None,
+            unschedulable: None,
+        }));
+    }
+    found
+}
+
 /// Makes the snapshots that picks and visits will name, before anything names them.
 fn create_snapshots(scope: &Scope<'_>, plan: &mut Plan) {
     for package in scope.rollout.packages.values() {
         let name = scope.snapshot_name(package);
-        if !package.uninstall.apply && !scope.input.observed.snapshots.contains_key(name) {
+        if !scope.input.observed.snapshots.contains_key(name) && is_named(scope, package) {
             plan.actions.push(Action::CreateSnapshot(SnapshotSpec {
                 rollout: scope.rollout.name.clone(),
                 rollout_uid: scope.resource.uid.clone(),
@@ -132,6 +191,20 @@ fn create_snapshots(scope: &Scope<'_>, plan: &mut Plan) {
             }));
         }
     }
+}
+
+/// Returns whether anything will name the wanted package: an install, or the uninstall of an entry
+/// in the same version that names no snapshot itself.
+fn is_named(scope: &Scope<'_>, package: &Package) -> bool {
+    if !package.uninstall.apply && !scope.resource.deleting {
+        return true;
+    }
+    scope.nodes.iter().any(|node| {
+        scope.entries(node).get(&package.id()).is_some_and(|entry| {
+            let snapshots = &scope.input.observed.snapshots;
+            !entry.snapshot.as_ref().is_some_and(|name| snapshots.contains_key(name))
+        })
+    })
 }
 
 fn write_status(

@@ -10,7 +10,7 @@ use super::due::{self, Need};
 use super::visit::DRAIN_TIMED_OUT;
 use crate::model::{
     Budget, Entries, Executor, Input, Node, NodeRollout, Opening, Outcome, Package, Reason, Record,
-    Resource, Rollout, Sequencing, State, Taint, Verdict,
+    Resource, Rollout, Sequencing, Stage, State, Taint, Verdict,
 };
 
 /// Taint of a cordon; executors and the selection tolerate it (upstream contract B.8).
@@ -167,9 +167,6 @@ pub(crate) fn node_block<'a>(scope: &Scope<'a>, node: &'a Node) -> Option<Verdic
 
 /// Returns why a node that needs work may not be picked now, batches and budget aside.
 pub(crate) fn pick_block<'a>(scope: &Scope<'a>, node: &'a Node, done: &Done) -> Option<Verdict> {
-    if let Some(verdict) = uninstalling(scope, node) {
-        return Some(verdict);
-    }
     if let Some(verdict) = failed_here(scope, node) {
         return Some(verdict);
     }
@@ -178,16 +175,6 @@ pub(crate) fn pick_block<'a>(scope: &Scope<'a>, node: &'a Node, done: &Done) -> 
     }
     working_rollout(scope.input, node)
         .map(|rollout| Verdict::wait(Reason::OtherRollout { rollout: rollout.to_owned() }))
-}
-
-/// Returns that a package which is on the node asks for its uninstall.
-pub(crate) fn uninstalling<'a>(scope: &Scope<'a>, node: &'a Node) -> Option<Verdict> {
-    let entries = scope.entries(node);
-    let package = scope.rollout.packages.values().find(|package| {
-        package.uninstall.apply && entries.values().any(|entry| entry.name == package.name)
-    })?;
-    let package = package.name.clone();
-    Some(Verdict::blocked(Reason::UninstallUnsupported { package }))
 }
 
 /// Returns the failure that ended this node's visit to the present target: it is not repeated
@@ -204,7 +191,9 @@ fn failed_here<'a>(scope: &Scope<'a>, node: &'a Node) -> Option<Verdict> {
     let why = record.message.clone().unwrap_or_else(|| "no message was recorded".to_owned());
     let entries = scope.entries(node);
     let failed = entries.values().find(|entry| {
-        entry.state == State::Erroring && scope.rollout.package(&entry.id()).is_some()
+        let taken_off = matches!(entry.stage, Stage::Uninstall | Stage::UninstallInterrupt);
+        let wanted = scope.rollout.package(&entry.id()).is_some();
+        entry.state == State::Erroring && (wanted || taken_off)
     });
     Some(Verdict::blocked(match (failed, &record.interrupt) {
         (Some(entry), _) => Reason::Failed {

@@ -90,7 +90,7 @@ fn nature(reason: &Reason) -> (Nature, &'static str) {
         Reason::InvalidResource { .. } => (PERSON, "resource unreadable"),
         Reason::PolicyMissing { .. } => (PERSON, "policy missing"),
         Reason::PolicyUnsupported { .. } => (PERSON, "policy not supported"),
-        Reason::UninstallUnsupported { .. } => (PERSON, "uninstall not supported"),
+        Reason::PackageFinding { .. } => (PERSON, "package needs a look"),
         Reason::DependencyMissing { .. } => (PERSON, "dependency cannot complete"),
         Reason::WaitingForPackage { .. } => (Passing, "packages in order"),
         Reason::NodeNotReady { .. } => (ByItself, "nodes not ready"),
@@ -158,7 +158,7 @@ pub fn since(reason: &Reason) -> Option<Timestamp> {
         | Reason::DrainTimedOut { .. }
         | Reason::PolicyMissing { .. }
         | Reason::PolicyUnsupported { .. }
-        | Reason::UninstallUnsupported { .. }
+        | Reason::PackageFinding { .. }
         | Reason::DependencyMissing { .. }
         | Reason::WaitingForPackage { .. }
         | Reason::NodeDeleting
@@ -227,7 +227,7 @@ pub fn way_out(reason: &Reason) -> &'static str {
             "commit the DeploymentPolicy, or set interruptionBudget in its place"
         }
         Reason::PolicyUnsupported { .. } => "set interruptionBudget in its place",
-        Reason::UninstallUnsupported { .. } => "set uninstall.apply back to false and commit",
+        Reason::PackageFinding { .. } => "do what the reason says; the node goes on by itself",
         Reason::DependencyMissing { .. } => "add the missing package, or remove the dependsOn",
         Reason::NodeNotReady { .. } => "repair the node, or label it to be ignored",
         Reason::Uncordoned { .. } => "kubectl cordon the node to let it go on",

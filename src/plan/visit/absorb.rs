@@ -5,11 +5,13 @@
 
 use jiff::Timestamp;
 
-use super::super::due::last_stage;
-use super::super::limits::{MESSAGE_BYTES_MAX, cut};
+use super::super::due::{self, last_stage};
+use super::super::lifecycle::{self, Owes, Seen, Step};
+use super::super::limits::{ATTEMPTS_MAX, MESSAGE_BYTES_MAX, cut};
+use super::seen::group_of;
 use super::{Draft, Visit, attempt_key};
 use crate::model::{
-    Entry, Executor, ExecutorPhase, Failure, Group, InterruptKind, Phase, Stage, State,
+    Entry, Executor, ExecutorPhase, Failure, Group, InterruptKind, PackageId, Phase, Stage, State,
 };
 
 /// Takes in everything that has ended since the record was written.
@@ -22,12 +24,10 @@ pub(crate) fn absorb(visit: &Visit<'_>, draft: &mut Draft) {
         .collect();
     ended.sort_by_key(|executor| (executor.group, executor.package.clone(), executor.attempt));
     for executor in ended {
-        match executor.group {
-            // Neither is begun by a visit of this version.
-            Group::Pull | Group::Uninstall => {}
-            Group::Install => install_ended(visit, draft, executor),
-            Group::Verify => verify_ended(visit, draft, executor),
-            Group::Interrupt => interrupt_ended(visit, draft, executor),
+        if executor.group == Group::Interrupt {
+            interrupt_ended(visit, draft, executor);
+        } else {
+            executor_ended(visit, draft, executor);
         }
     }
     reboot_proven(visit, draft);
@@ -38,69 +38,123 @@ fn is_news(executor: &Executor, draft: &Draft) -> bool {
     executor.attempt > draft.record.attempts.get(&key).copied().unwrap_or(0)
 }
 
-/// Marks the attempt as taken in, and returns the entry it was for if that is at its stages.
-fn take<'d>(
-    draft: &'d mut Draft,
-    executor: &Executor,
-    is_at: impl Fn(&Entry) -> bool,
-) -> Option<&'d mut Entry> {
-    let entry = draft.entries.get_mut(&executor.package).filter(|entry| is_at(entry))?;
-    let key = attempt_key(executor.group, &executor.package.name);
-    draft.record.attempts.insert(key, executor.attempt);
-    draft.because = Some(executor.group);
-    Some(entry)
+/// Marks the attempt as taken in if its entry stands at a stage of the executor's group.
+fn take(draft: &mut Draft, executor: &Executor) -> bool {
+    let taken = draft.entries.get(&executor.package).is_some_and(|entry| {
+        group_of(entry.stage) == executor.group && entry.state != State::Complete
+    });
+    if taken {
+        let key = attempt_key(executor.group, &executor.package.name);
+        draft.record.attempts.insert(key, executor.attempt);
+        draft.because = Some(executor.group);
+    }
+    taken
 }
 
-fn install_ended(visit: &Visit<'_>, draft: &mut Draft, executor: &Executor) {
-    let now = visit.now();
-    let owed = draft.record.interrupts_due.contains_key(&executor.package.name);
-    let installing = |entry: &Entry| {
-        matches!(entry.stage, Stage::Apply | Stage::Upgrade | Stage::Config)
-            && entry.state != State::Complete
-    };
-    let Some(entry) = take(draft, executor, installing) else { return };
-    let succeeded =
-        executor.phase == ExecutorPhase::Succeeded || executor.completed.contains(&Stage::Config);
-    if succeeded {
-        let end = visit
-            .scope
-            .input
-            .observed
-            .snapshots
-            .get(&executor.snapshot)
-            .map_or(Stage::Config, |snapshot| last_stage(&snapshot.package));
-        let (stage, state) =
-            if owed { (Stage::Interrupt, State::Skipped) } else { (end, State::Complete) };
-        reach(entry, stage, state, now);
-        entry.snapshot = Some(executor.snapshot.clone());
-        // The older version's files are this version's now (upstream contract B.14).
-        let this = executor.package.clone();
-        draft.entries.retain(|id, _| id.name != this.name || *id == this);
-        draft.record.message = None;
-        draft.record.reason = None;
+fn executor_ended(visit: &Visit<'_>, draft: &mut Draft, executor: &Executor) {
+    if !take(draft, executor) {
         return;
     }
-    if let Some(last) = executor.completed.iter().filter(|stage| **stage != Stage::Config).max()
-        && *last == entry.stage
-    {
-        reach(entry, Stage::Config, State::InProgress, now);
-        entry.restarts = None;
+    let last = match executor.group {
+        Group::Install => Stage::Config,
+        Group::Verify => Stage::PostInterrupt,
+        Group::Uninstall => Stage::Uninstall,
+        Group::Interrupt | Group::Pull => return,
+    };
+    if executor.phase == ExecutorPhase::Succeeded || executor.completed.contains(&last) {
+        return record(visit, draft, executor, Seen::Succeeded);
     }
-    failed(draft, executor, now);
+    let at = draft.entries.get(&executor.package).map(|entry| entry.stage);
+    if executor.completed.iter().filter(|stage| **stage != last).max().copied() == at {
+        record(visit, draft, executor, Seen::FirstStageDone);
+    }
+    record(visit, draft, executor, failure_seen(draft, executor));
 }
 
-fn verify_ended(visit: &Visit<'_>, draft: &mut Draft, executor: &Executor) {
-    let now = visit.now();
-    let verifying =
-        |entry: &Entry| entry.stage == Stage::PostInterrupt && entry.state != State::Complete;
-    let Some(entry) = take(draft, executor, verifying) else { return };
-    if executor.phase == ExecutorPhase::Succeeded {
-        reach(entry, Stage::PostInterrupt, State::Complete, now);
-        draft.record.message = None;
-        draft.record.reason = None;
+fn failure_seen(draft: &Draft, executor: &Executor) -> Seen {
+    let restarts = draft.entries.get(&executor.package).and_then(|entry| entry.restarts);
+    if executor.failure.as_ref().is_some_and(|failure| failure.disrupted) {
+        Seen::Disrupted
+    } else if restarts.unwrap_or(0).saturating_add(1) >= ATTEMPTS_MAX {
+        Seen::FailedForGood
     } else {
-        failed(draft, executor, now);
+        Seen::Failed
     }
+}
+
+/// Returns what the table says of an entry, with what this visit owes it.
+fn step_of(visit: &Visit<'_>, draft: &Draft, id: &PackageId, seen: Seen) -> Step {
+    let entry = draft.entries.get(id);
+    let wanted = visit.scope.rollout.packages.get(&id.name);
+    let wish = due::wish(visit.scope, wanted, entry);
+    let owed = draft.record.interrupts_due.contains_key(&id.name);
+    let owes = if owed { Owes::Interrupt } else { Owes::Nothing };
+    lifecycle::step(due::at(entry), owes, wish, seen)
+}
+
+/// Records what the table says of an executor's end.
+fn record(visit: &Visit<'_>, draft: &mut Draft, executor: &Executor, seen: Seen) {
+    let now = visit.now();
+    let step = step_of(visit, draft, &executor.package, seen);
+    let Some(entry) = draft.entries.get_mut(&executor.package) else { return };
+    match step {
+        Step::Reach(stage, state) => {
+            reach(entry, stage, state, now);
+            entry.restarts = None;
+            if seen == Seen::Succeeded {
+                well_ended(draft, executor);
+            }
+        }
+        Step::Complete => {
+            let snapshot = visit.scope.input.observed.snapshots.get(&executor.snapshot);
+            let end = match executor.group {
+                Group::Verify => Stage::PostInterrupt,
+                Group::Install | Group::Interrupt | Group::Uninstall | Group::Pull => {
+                    snapshot.map_or(Stage::Config, |snapshot| last_stage(&snapshot.package))
+                }
+            };
+            reach(entry, end, State::Complete, now);
+            well_ended(draft, executor);
+        }
+        Step::Remove => {
+            due::remove(visit.scope, &executor.package, &mut draft.entries);
+            well_ended(draft, executor);
+        }
+        Step::Retry(stage) | Step::GiveUp(stage) => failed(draft, executor, stage, now),
+        // The lost attempt is taken in, and that is all.
+        Step::Again | Step::Keep => {}
+        Step::Rest
+        | Step::Leave
+        | Step::Adopt
+        | Step::Begin(_)
+        | Step::Resume(_)
+        | Step::Follow(_)
+        | Step::BeginUninstall
+        | Step::Start(_)
+        | Step::Await
+        | Step::Replace
+        | Step::AwaitInterrupt
+        | Step::Later
+        | Step::Withdraw
+        | Step::Finding(_) => debug_assert!(false, "{step:?} is no record of an end"),
+    }
+}
+
+/// An install that ended well is what is on the host from now on.
+fn well_ended(draft: &mut Draft, executor: &Executor) {
+    draft.record.message = None;
+    draft.record.reason = None;
+    if executor.group != Group::Install {
+        return;
+    }
+    if let Some(entry) = draft.entries.get_mut(&executor.package) {
+        entry.snapshot = Some(executor.snapshot.clone());
+    }
+    // The older version's files are this version's now (upstream contract B.14). Differs from
+    // upstream: so are a higher version's after a downgrade, whose entry would otherwise be taken
+    // for what is on the host when the downgrade is reverted.
+    let this = &executor.package;
+    draft.entries.retain(|id, _| id.name != this.name || id == this);
 }
 
 /// Takes in the end of an interrupt pod. A reboot's pod proves nothing when it ends: it dies with
@@ -112,15 +166,13 @@ fn interrupt_ended(visit: &Visit<'_>, draft: &mut Draft, executor: &Executor) {
     if draft.record.phase != Phase::Interrupting || (reboot && !agent_failed) {
         return;
     }
-    let at_interrupt =
-        |entry: &Entry| entry.stage == Stage::Interrupt && entry.state != State::Complete;
-    if take(draft, executor, at_interrupt).is_none() {
+    if !take(draft, executor) {
         return;
     }
     if executor.phase == ExecutorPhase::Succeeded {
         interrupted(visit, draft);
     } else {
-        failed(draft, executor, visit.now());
+        record(visit, draft, executor, failure_seen(draft, executor));
     }
 }
 
@@ -136,39 +188,70 @@ fn reboot_proven(visit: &Visit<'_>, draft: &mut Draft) {
     let changed = before.is_some_and(|before| before != visit.node.boot_id);
     if waiting && changed && visit.node.ready {
         draft.record.boot_last = Some(visit.node.boot_id.clone());
+        take_in_reboot(visit, draft);
         interrupted(visit, draft);
+    }
+}
+
+/// Whatever becomes of the pod that issued the reboot, it is taken in: a later interrupt of the
+/// same package in this visit is another one.
+fn take_in_reboot(visit: &Visit<'_>, draft: &mut Draft) {
+    let Some(interrupt) = &draft.record.interrupt else { return };
+    let name = &interrupt.package.name;
+    if let Some(executor) = visit.newest(Group::Interrupt, name) {
+        let key = attempt_key(Group::Interrupt, name);
+        draft.record.attempts.insert(key, executor.attempt);
     }
 }
 
 /// The interrupt is done: for the package that carried it and for all that waited for it.
 fn interrupted(visit: &Visit<'_>, draft: &mut Draft) {
-    let now = visit.now();
     draft.record.phase = Phase::Interrupted;
     draft.because = Some(Group::Interrupt);
-    for entry in draft.entries.values_mut() {
-        let owed = draft.record.interrupts_due.contains_key(&entry.name);
-        if owed && entry.stage == Stage::Interrupt {
-            reach(entry, Stage::PostInterrupt, State::InProgress, now);
-            entry.restarts = None;
-            draft.record.interrupts_due.remove(&entry.name);
-        }
-    }
     draft.record.message = None;
     draft.record.reason = None;
+    let ids: Vec<PackageId> = draft.entries.keys().cloned().collect();
+    for id in ids {
+        match step_of(visit, draft, &id, Seen::InterruptDone) {
+            Step::Reach(stage, state) => {
+                if let Some(entry) = draft.entries.get_mut(&id) {
+                    reach(entry, stage, state, visit.now());
+                    entry.restarts = None;
+                }
+            }
+            Step::Remove => due::remove(visit.scope, &id, &mut draft.entries),
+            Step::Keep => continue,
+            Step::Rest
+            | Step::Leave
+            | Step::Adopt
+            | Step::Begin(_)
+            | Step::Resume(_)
+            | Step::Follow(_)
+            | Step::BeginUninstall
+            | Step::Start(_)
+            | Step::Await
+            | Step::Replace
+            | Step::AwaitInterrupt
+            | Step::Retry(_)
+            | Step::Again
+            | Step::GiveUp(_)
+            | Step::Complete
+            | Step::Later
+            | Step::Withdraw
+            | Step::Finding(_) => debug_assert!(false, "an interrupt's end starts nothing"),
+        }
+        draft.record.interrupts_due.remove(&id.name);
+    }
 }
 
-/// Counts a failed attempt, unless it was lost to a disruption.
-fn failed(draft: &mut Draft, executor: &Executor, now: Timestamp) {
+/// Counts a failed attempt.
+fn failed(draft: &mut Draft, executor: &Executor, stage: Stage, now: Timestamp) {
     let Some(entry) = draft.entries.get_mut(&executor.package) else { return };
-    let failure = executor.failure.as_ref();
-    if failure.is_some_and(|failure| failure.disrupted) {
-        return;
-    }
     entry.restarts = Some(entry.restarts.unwrap_or(0).saturating_add(1));
-    let stage = entry.stage;
     reach(entry, stage, State::Erroring, now);
     draft.record.reason = Some("Failed".to_owned());
-    draft.record.message = Some(cut(&sentence(stage, executor, failure), MESSAGE_BYTES_MAX));
+    let why = sentence(stage, executor, executor.failure.as_ref());
+    draft.record.message = Some(cut(&why, MESSAGE_BYTES_MAX));
 }
 
 fn sentence(stage: Stage, executor: &Executor, failure: Option<&Failure>) -> String {

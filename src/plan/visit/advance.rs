@@ -3,13 +3,16 @@
 use std::collections::BTreeMap;
 
 use super::super::drain::{Drain, drain};
-use super::super::due::{self, Need};
+use super::super::due::{self, Need, Standing};
+use super::super::lifecycle::{Seen, Step};
 use super::super::limits::{ATTEMPTS_MAX, MESSAGE_BYTES_MAX, REBOOT_DEADLINE, after, cut};
 use super::super::select::Scope;
+use super::begin::begin_ready;
+use super::seen::{is_touched, seen};
 use super::{Draft, Visit};
 use crate::model::{
-    Entry, Group, Interrupt, InterruptRecord, Node, Outcome, Package, Phase, Reason, Record,
-    Rollout, Stage, State,
+    Entries, Group, Interrupt, InterruptKind, InterruptRecord, Node, Outcome, PackageId, Phase,
+    Reason, Record, State,
 };
 
 /// The record's reason when a node did not come back in time.
@@ -18,18 +21,93 @@ const REBOOT_OVERDUE: &str = "RebootOverdue";
 /// The record's reason when pods did not leave in time.
 pub(crate) const DRAIN_TIMED_OUT: &str = "DrainTimedOut";
 
+/// The packages of a node in the middle of a visit, and which of them may run.
+struct Now<'a> {
+    standings: Vec<(Standing<'a>, Seen)>,
+    needs: BTreeMap<String, Need>,
+    ready: Vec<String>,
+}
+
+impl<'a> Now<'a> {
+    fn new(visit: &Visit<'a>, entries: &'a Entries, record: &Record) -> Self {
+        let all = due::standings(visit.scope, entries, Some(record));
+        let needs = due::needs_of(&all);
+        let ready = due::ready(visit.scope.rollout, &needs, entries);
+        let ready = ready.into_iter().map(str::to_owned).collect();
+        let look = |it: Standing<'a>| {
+            let seen = seen(visit.scope, visit.node, record, &it);
+            (it, seen)
+        };
+        Self { standings: all.into_iter().map(look).collect(), needs, ready }
+    }
+
+    /// Returns what follows for each package.
+    fn steps(&self) -> impl Iterator<Item = (&Standing<'a>, Step)> {
+        self.standings.iter().map(|(it, seen)| (it, it.step(*seen)))
+    }
+
+    /// Returns whether a package is still on its way to its interrupt or its end. One that waits
+    /// for a package that must be interrupted first would wait for ever, so it does not count.
+    fn rest_may_run(&self) -> bool {
+        self.steps().any(|(it, step)| match step {
+            Step::Start(Group::Install)
+            | Step::Begin(_)
+            | Step::Resume(_)
+            | Step::Follow(_)
+            | Step::BeginUninstall => self.ready.iter().any(|name| name == it.name),
+            Step::Start(Group::Verify | Group::Uninstall | Group::Interrupt | Group::Pull)
+            | Step::Await
+            | Step::Replace
+            | Step::Retry(_)
+            | Step::Again
+            | Step::GiveUp(_)
+            | Step::Reach(..)
+            | Step::Complete
+            | Step::Remove => true,
+            Step::Rest
+            | Step::Leave
+            | Step::Keep
+            | Step::Adopt
+            | Step::AwaitInterrupt
+            | Step::Later
+            | Step::Withdraw
+            | Step::Finding(_) => false,
+        })
+    }
+
+    /// Returns the package that carries the interrupt and what all that wait for one merge to:
+    /// the strongest kind wins, then the first name (upstream contract B.5).
+    fn waiting_for_interrupt(&self, record: &Record) -> Option<(PackageId, Interrupt)> {
+        let owed: Vec<(PackageId, &Interrupt)> = self
+            .steps()
+            .filter(|(_, step)| *step == Step::AwaitInterrupt)
+            .filter_map(|(it, _)| Some((it.entry?.id(), record.interrupts_due.get(it.name)?)))
+            .collect();
+        let merged = Interrupt::merge(owed.iter().map(|(_, interrupt)| *interrupt))?;
+        let (winner, _) = owed.iter().find(|(_, interrupt)| interrupt.kind == merged.kind)?;
+        Some((winner.clone(), merged))
+    }
+}
+
 /// Begins what may begin now.
 pub(crate) fn advance(visit: &Visit<'_>, draft: &mut Draft) {
     if draft.record.phase == Phase::Interrupting {
         reboot_overdue(visit, draft);
+        withdraw_interrupt(visit, draft);
         return;
     }
     if given_up(visit, draft) {
         return;
     }
-    follow_target(visit, draft);
-    let needs = needs(visit, draft);
-    begin_ready(visit.scope, visit.node, &needs, draft);
+    if let Some(entries) = settled(visit.scope, &draft.entries, &draft.record, visit.node) {
+        draft.entries = entries;
+    }
+    let entries = draft.entries.clone();
+    let standings = due::standings(visit.scope, &entries, Some(&draft.record));
+    begin_ready(visit.scope, visit.node, &standings, draft);
+    if draft.record.phase == Phase::Picked && draft.record.target != visit.scope.target {
+        draft.record.target.clone_from(&visit.scope.target);
+    }
     if visit.record.held && draft.record.phase == Phase::Picked {
         drain_clock(visit, draft);
     }
@@ -44,20 +122,16 @@ pub(crate) fn finish(visit: &Visit<'_>, draft: &mut Draft) {
     if busy || draft.record.outcome.is_some() {
         return;
     }
-    let needs = needs(visit, draft);
-    let ready = due::ready(visit.scope.rollout, &needs, &draft.entries);
-    let is_ready = |name: &String| ready.iter().any(|package| package.name == *name);
     if given_up(visit, draft) {
-        end(draft, Outcome::Erroring);
-    } else if draft.record.phase != Phase::Interrupting
-        && !rest_may_run(visit, draft)
-        && needs.iter().all(|(name, need)| {
-            !is_ready(name)
-                || ((!need.begun || !is_under_way(visit, draft, name))
-                    && is_for_later(visit, draft, name))
-        })
-    {
-        if needs.is_empty() {
+        return end(draft, Outcome::Erroring);
+    }
+    if draft.record.phase == Phase::Interrupting {
+        return;
+    }
+    let now = Now::new(visit, &draft.entries, &draft.record);
+    let waits = now.steps().any(|(_, step)| step == Step::AwaitInterrupt);
+    if !waits && !now.rest_may_run() {
+        if now.needs.is_empty() {
             draft.record.target.clone_from(&visit.scope.target);
         }
         end(draft, Outcome::Complete);
@@ -69,193 +143,70 @@ fn end(draft: &mut Draft, outcome: Outcome) {
     draft.record.phase = Phase::Released;
 }
 
-fn needs(visit: &Visit<'_>, draft: &Draft) -> BTreeMap<String, Need> {
-    due::needs(visit.scope, &draft.entries, Some(&draft.record))
-}
-
-/// Returns whether this visit works on the entry: a version wanted now, or one that had reached
-/// its interrupt when the target changed and ends under its own snapshot (design §7).
-pub(crate) fn is_driven(rollout: &Rollout, record: &Record, entry: &Entry) -> bool {
-    let frozen = matches!(entry.stage, Stage::Interrupt | Stage::PostInterrupt)
-        && entry.state != State::Skipped
-        && is_touched(record, entry);
-    rollout.package(&entry.id()).is_some() || frozen
-}
-
-/// Returns whether this visit has changed the entry.
-fn is_touched(record: &Record, entry: &Entry) -> bool {
-    entry.since.is_some_and(|since| since >= record.picked)
-}
-
-/// Returns whether a stage failed for good in this visit.
+/// Returns whether a stage failed for good in this visit, and is still wanted.
 fn given_up(visit: &Visit<'_>, draft: &Draft) -> bool {
+    let reason = draft.record.reason.as_deref();
+    if [Some(REBOOT_OVERDUE), Some(DRAIN_TIMED_OUT)].contains(&reason) {
+        return true;
+    }
     let out_of_attempts = draft.entries.values().any(|entry| {
         entry.state == State::Erroring
             && entry.restarts.unwrap_or(0) >= ATTEMPTS_MAX
             && is_touched(&draft.record, entry)
-            && is_driven(visit.scope.rollout, &draft.record, entry)
     });
-    let reason = draft.record.reason.as_deref();
-    out_of_attempts || [Some(REBOOT_OVERDUE), Some(DRAIN_TIMED_OUT)].contains(&reason)
+    out_of_attempts
+        && Now::new(visit, &draft.entries, &draft.record).steps().any(|(it, step)| {
+            let failed = it.entry.is_some_and(|entry| {
+                entry.state == State::Erroring && entry.restarts.unwrap_or(0) >= ATTEMPTS_MAX
+            });
+            failed && matches!(step, Step::Start(_))
+        })
 }
 
-/// A package that this visit already brought through its interrupt is not begun again in it: a
-/// change that came after the interrupt waits for the next visit, so that no spec edit ever causes
-/// a second reboot (design §7).
-fn is_for_later(visit: &Visit<'_>, draft: &Draft, package: &str) -> bool {
-    let Some(wanted) = visit.scope.rollout.packages.get(package) else { return true };
-    let touched = draft
-        .entries
-        .values()
-        .any(|entry| entry.name == wanted.name && is_touched(&draft.record, entry));
-    draft.record.phase == Phase::Interrupted && touched
-}
-
-fn is_under_way(visit: &Visit<'_>, draft: &Draft, package: &str) -> bool {
-    let wanted = visit.scope.rollout.packages.get(package);
-    let entry = wanted.and_then(|wanted| draft.entries.get(&wanted.id()));
-    entry.is_some_and(|entry| due::is_under_way(&draft.record, entry))
-}
-
-/// Brings entries that have begun, but run no pod now, to the packages wanted now.
-fn follow_target(visit: &Visit<'_>, draft: &mut Draft) {
-    let new_target = draft.record.target != visit.scope.target;
-    for package in visit.scope.rollout.packages.values() {
-        let running = visit
-            .newest(Group::Install, &package.name)
-            .is_some_and(|executor| executor.is_active() && !executor.is_stuck());
-        let wanted = visit.scope.snapshot_name(package);
-        let known = visit.scope.input.observed.snapshots.contains_key(wanted);
-        let Some(entry) = draft.entries.get_mut(&package.id()) else { continue };
-        let begun = draft.record.phase == Phase::Picked
-            && !due::is_complete(entry, package)
-            && entry.stage != Stage::PostInterrupt;
-        if running || !begun || !known || entry.snapshot.as_deref() == Some(wanted) {
-            continue;
-        }
-        let changed = due::changed_keys(visit.scope, package, entry);
-        let owed = draft.record.interrupts_due.get(&package.name);
-        let merged = Interrupt::merge(owed.into_iter().chain(&package.interrupt_for(&changed)));
-        if let Some(merged) = merged {
-            draft.record.interrupts_due.insert(package.name.clone(), merged);
-            hold(visit.scope, visit.node, &mut draft.record);
-        }
-        if entry.stage == Stage::Interrupt && !changed.is_empty() {
-            entry.stage = Stage::Config;
-            entry.state = State::InProgress;
-            entry.since = Some(visit.now());
-        }
-        entry.snapshot = Some(wanted.to_owned());
-        entry.restarts = None;
-        entry.image.clone_from(&package.image);
-        entry.container_sha.clone_from(&package.container_sha);
-    }
-    if new_target && draft.record.phase == Phase::Picked {
-        draft.record.target.clone_from(&visit.scope.target);
+/// Takes back an interrupt that was not issued, where its package has been reset meanwhile.
+fn withdraw_interrupt(visit: &Visit<'_>, draft: &mut Draft) {
+    let Some(interrupt) = &draft.record.interrupt else { return };
+    let now = Now::new(visit, &draft.entries, &draft.record);
+    let carrier = interrupt.package.name.clone();
+    let reset = now.steps().any(|(it, step)| it.name == carrier && step == Step::Withdraw);
+    let issued = visit.newest(Group::Interrupt, &carrier).is_some();
+    let gone = !issued && now.steps().all(|(it, _)| it.name != carrier);
+    if reset || gone {
+        draft.record.phase = Phase::Picked;
+        draft.record.interrupt = None;
+        draft.record.boot_before = None;
+        draft.record.interrupts_due.remove(&carrier);
     }
 }
 
-/// Begins every package whose turn it is; also used to make the entries of a pick.
-pub(crate) fn begin_ready(
+/// Returns the entries with everything recorded that runs nothing: wanted snapshots of what is
+/// complete, and the end of uninstalls that nobody followed up. `None` where nothing is.
+pub(crate) fn settled(
     scope: &Scope<'_>,
+    before: &Entries,
+    record: &Record,
     node: &Node,
-    needs: &BTreeMap<String, Need>,
-    draft: &mut Draft,
-) {
-    let ready: Vec<&Package> = due::ready(scope.rollout, needs, &draft.entries);
-    for package in ready {
-        let Some(need) = needs.get(&package.name) else { continue };
-        let snapshot = scope.snapshot_name(package);
-        let known = scope.input.observed.snapshots.contains_key(snapshot);
-        let entry = draft.entries.get(&package.id());
-        let under_way = entry.is_some_and(|entry| {
-            is_touched(&draft.record, entry) && due::is_under_way(&draft.record, entry)
-        });
-        let later = draft.record.phase == Phase::Interrupted
-            && draft
-                .entries
-                .values()
-                .any(|entry| entry.name == package.name && is_touched(&draft.record, entry));
-        let busy = scope.executors.get(node.name.as_str()).is_some_and(|here| {
-            here.iter().any(|executor| {
-                executor.is_active()
-                    && !executor.is_stuck()
-                    && executor.visit.rollout == scope.rollout.name
-                    && executor.package.name == package.name
-            })
-        });
-        if !known || later || busy || (need.begun && under_way) {
-            continue;
-        }
-        begin(draft, package, need, snapshot.to_owned(), scope.input.now);
-        if need.interrupt.is_some() {
-            hold(scope, node, &mut draft.record);
-        }
+) -> Option<Entries> {
+    let mut entries = before.clone();
+    for standing in due::standings(scope, before, Some(record)) {
+        let step = standing.step(seen(scope, node, record, &standing));
+        due::settle(scope, &standing, step, &mut entries);
     }
-}
-
-/// Takes hold of the node: cordoned by us, or found cordoned and then left so afterwards.
-pub(crate) fn hold(scope: &Scope<'_>, node: &Node, record: &mut Record) {
-    if !record.held {
-        record.held = true;
-        record.prior_unschedulable = scope.is_foreign_cordon(node);
-        record.cordoned = (!node.unschedulable).then_some(scope.input.now);
-    }
-}
-
-fn begin(
-    draft: &mut Draft,
-    package: &Package,
-    need: &Need,
-    snapshot: String,
-    now: jiff::Timestamp,
-) {
-    let id = package.id();
-    let before = draft.entries.get(&id);
-    let other = before.map(|entry| entry.other.clone()).unwrap_or_default();
-    // A version that was begun and not finished has lost its host to this one.
-    draft.entries.retain(|other, entry| {
-        other.name != id.name || *other == id || entry.state == State::Complete
-    });
-    // What waits for an interrupt must reach the interrupt again through the record.
-    let state = if need.stage == Stage::Interrupt { State::Skipped } else { State::InProgress };
-    draft.entries.insert(
-        id,
-        Entry {
-            name: package.name.clone(),
-            version: package.version.as_str().to_owned(),
-            image: package.image.clone(),
-            container_sha: package.container_sha.clone(),
-            stage: need.stage,
-            state,
-            restarts: None,
-            snapshot: Some(snapshot),
-            since: Some(now),
-            other,
-        },
-    );
-    match &need.interrupt {
-        Some(interrupt) => {
-            draft.record.interrupts_due.insert(package.name.clone(), interrupt.clone());
-        }
-        None => {
-            draft.record.interrupts_due.remove(&package.name);
-        }
-    }
+    (entries != *before).then_some(entries)
 }
 
 /// Records the merged interrupt as begun, once everything that may run before it is done.
 fn begin_interrupt(visit: &Visit<'_>, draft: &mut Draft) {
-    let Some((winner, merged)) = waiting_for_interrupt(visit, draft) else { return };
-    let quiet = visit.active.is_empty() && !rest_may_run(visit, draft);
+    let now = Now::new(visit, &draft.entries, &draft.record);
+    let Some((winner, merged)) = now.waiting_for_interrupt(&draft.record) else { return };
+    let quiet = visit.active.is_empty() && !now.rest_may_run();
     let clear = matches!(drain(visit.scope, visit.node, &draft.record), Drain::Clear);
     if !quiet || !clear || !draft.record.held || !visit.node.ready {
         return;
     }
-    let now = visit.now();
     if let Some(entry) = draft.entries.get_mut(&winner) {
         entry.state = State::InProgress;
-        entry.since = Some(now);
+        entry.since = Some(visit.now());
     }
     draft.record.phase = Phase::Interrupting;
     draft.record.boot_before = Some(visit.node.boot_id.clone());
@@ -263,49 +214,15 @@ fn begin_interrupt(visit: &Visit<'_>, draft: &mut Draft) {
         kind: merged.kind,
         services: merged.services,
         package: winner,
-        since: now,
+        since: visit.now(),
     });
-}
-
-/// Returns the package that carries the interrupt and what all that wait for one merge to:
-/// the strongest kind wins, then the first name (upstream contract B.5).
-fn waiting_for_interrupt(
-    visit: &Visit<'_>,
-    draft: &Draft,
-) -> Option<(crate::model::PackageId, Interrupt)> {
-    let waiting = draft.entries.values().filter(|entry| {
-        entry.is(Stage::Interrupt, State::Skipped)
-            && visit.scope.rollout.package(&entry.id()).is_some()
-    });
-    let owed: Vec<(&Entry, &Interrupt)> = waiting
-        .filter_map(|entry| Some((entry, draft.record.interrupts_due.get(&entry.name)?)))
-        .collect();
-    let merged = Interrupt::merge(owed.iter().map(|(_, interrupt)| *interrupt))?;
-    let (winner, _) = owed.iter().find(|(_, interrupt)| interrupt.kind == merged.kind)?;
-    Some((winner.id(), merged))
-}
-
-/// Returns whether a package is still on its way to its interrupt or its end.
-fn rest_may_run(visit: &Visit<'_>, draft: &Draft) -> bool {
-    let needs = needs(visit, draft);
-    let ready = due::ready(visit.scope.rollout, &needs, &draft.entries);
-    let driven = draft.entries.values().filter(|entry| {
-        is_touched(&draft.record, entry) && is_driven(visit.scope.rollout, &draft.record, entry)
-    });
-    driven.into_iter().any(|entry| {
-        // One that waits for a package that must be interrupted first would wait for ever.
-        let installing = matches!(entry.stage, Stage::Apply | Stage::Upgrade | Stage::Config)
-            && ready.iter().any(|package| package.id() == entry.id());
-        let verifying = entry.stage == Stage::PostInterrupt;
-        (installing || verifying) && matches!(entry.state, State::InProgress | State::Erroring)
-    })
 }
 
 /// Gives up on a node that has not come back from its reboot.
 fn reboot_overdue(visit: &Visit<'_>, draft: &mut Draft) {
-    let Record { interrupt: Some(interrupt), .. } = &draft.record else { return };
+    let Some(interrupt) = &draft.record.interrupt else { return };
     let deadline = after(interrupt.since, REBOOT_DEADLINE);
-    if interrupt.kind == crate::model::InterruptKind::Reboot && visit.now() >= deadline {
+    if interrupt.kind == InterruptKind::Reboot && visit.now() >= deadline {
         let why = Reason::Rebooting { since: interrupt.since };
         draft.record.reason = Some(REBOOT_OVERDUE.to_owned());
         draft.record.message = Some(cut(

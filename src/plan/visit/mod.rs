@@ -8,7 +8,9 @@
 
 mod absorb;
 mod advance;
+mod begin;
 mod cordon;
+mod seen;
 mod start;
 mod watch;
 
@@ -21,7 +23,8 @@ use crate::model::{
     Record, StatusWord, Verdict, VisitRef,
 };
 
-pub(crate) use advance::{DRAIN_TIMED_OUT, begin_ready, hold};
+pub(crate) use advance::DRAIN_TIMED_OUT;
+pub(crate) use begin::{begin_ready, hold};
 
 /// The node during this visit, as seen.
 pub(crate) struct Visit<'a> {

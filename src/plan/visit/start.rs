@@ -1,42 +1,71 @@
 //! Starts what the record says is begun: moves pods, creates executors, waits out back-offs.
 
 use super::super::drain::{Drain, drain};
-use super::super::due;
+use super::super::due::{self, Standing};
+use super::super::lifecycle::{Seen, Step};
 use super::super::limits::{REBOOT_DEADLINE, after};
 use super::super::wake;
-use super::advance::is_driven;
+use super::seen::{active, seen};
 use super::watch::{backing_off, replace_stuck, running};
 use super::{Visit, attempt_key};
 use crate::model::{
     Action, Entry, ExecutorSpec, Group, Interrupt, InterruptKind, InterruptRecord, Package, Phase,
-    Plan, Reason, Stage, State, Verdict, VerdictKind, Work,
+    Plan, Reason, Stage, Verdict, VerdictKind, Work,
 };
 
 /// Starts what may start now, and says what the node does or waits for.
 pub(crate) fn start(visit: &Visit<'_>, plan: &mut Plan) -> Verdict {
+    let scope = visit.scope;
     let mut verdicts = Vec::new();
     let mut known = None;
-    for entry in visit.scope.entries(visit.node).values() {
-        let driven = is_driven(visit.scope.rollout, visit.record, entry);
-        // During the interrupt nothing else starts, whatever the target has become.
-        let held_back =
-            visit.record.phase == Phase::Interrupting && entry.stage != Stage::Interrupt;
-        if !driven || held_back || entry.state == State::Complete {
-            continue;
-        }
-        let verdict = match entry.stage {
-            _ if !is_startable(entry) => not_startable(visit, entry),
-            Stage::Apply | Stage::Upgrade | Stage::Config | Stage::PostInterrupt => {
-                start_package(visit, entry, &mut known, plan)
+    for standing in due::standings(scope, scope.entries(visit.node), Some(visit.record)) {
+        let seen = seen(scope, visit.node, visit.record, &standing);
+        let verdict = match (standing.step(seen), standing.entry) {
+            (Step::Start(Group::Interrupt), Some(entry)) => start_interrupt(visit, entry, plan),
+            (Step::Start(group), Some(entry)) => {
+                start_package(visit, entry, group, &mut known, plan)
             }
-            Stage::Interrupt if visit.record.phase == Phase::Interrupting => {
-                if entry.state == State::Skipped {
-                    continue;
-                }
-                start_interrupt(visit, entry, plan)
-            }
-            Stage::Interrupt => await_interrupt(visit, &mut known, plan),
-            Stage::Uninstall | Stage::UninstallInterrupt => continue,
+            (Step::Await | Step::Replace, entry) => await_executor(visit, &standing, entry, plan),
+            (Step::AwaitInterrupt, _) => match seen {
+                Seen::InterruptIssued => interrupt_issued(visit, plan),
+                Seen::InterruptElsewhere => continue,
+                Seen::Untouched
+                | Seen::Idle
+                | Seen::Running
+                | Seen::CannotStart
+                | Seen::Outdated
+                | Seen::FirstStageDone
+                | Seen::Succeeded
+                | Seen::Failed
+                | Seen::FailedForGood
+                | Seen::Disrupted
+                | Seen::CarriesInterrupt
+                | Seen::InterruptDone
+                | Seen::RebootOverdue
+                | Seen::AfterInterrupt
+                | Seen::Spent => await_interrupt(visit, &mut known, plan),
+            },
+            (Step::Finding(finding), _) => due::finding(&standing, finding),
+            (
+                Step::Start(_)
+                | Step::Rest
+                | Step::Leave
+                | Step::Keep
+                | Step::Adopt
+                | Step::Begin(_)
+                | Step::Resume(_)
+                | Step::Follow(_)
+                | Step::BeginUninstall
+                | Step::Retry(_)
+                | Step::Again
+                | Step::GiveUp(_)
+                | Step::Reach(..)
+                | Step::Complete
+                | Step::Remove
+                | Step::Later
+                | Step::Withdraw,
+                _,
+            ) => continue,
         };
         verdicts.push(verdict);
     }
@@ -45,23 +74,23 @@ pub(crate) fn start(visit: &Visit<'_>, plan: &mut Plan) -> Verdict {
     verdicts.into_iter().next().unwrap_or(missing_snapshot)
 }
 
-/// Returns whether a visit starts something from here; see also [`due::is_under_way`].
-fn is_startable(entry: &Entry) -> bool {
-    match entry.state {
-        State::InProgress | State::Erroring | State::Complete => true,
-        State::Skipped => entry.stage == Stage::Interrupt,
-        State::Unknown => false,
-    }
-}
-
-/// An entry at a state we did not write is begun anew once its snapshot is there; not in the
-/// middle of an interrupt, where it is for people to look at.
-fn not_startable(visit: &Visit<'_>, entry: &Entry) -> Verdict {
-    if visit.record.phase != Phase::Interrupting {
+/// Watches the executor of a package, and takes away one that is not wanted and cannot start.
+fn await_executor(
+    visit: &Visit<'_>,
+    standing: &Standing<'_>,
+    entry: Option<&Entry>,
+    plan: &mut Plan,
+) -> Verdict {
+    let Some(executor) = active(visit.scope, visit.node, standing.name) else {
         return Verdict::wait(Reason::PreparingBatch);
-    }
-    let why = format!("{} is at {} {}", entry.id(), entry.stage, entry.state);
-    Verdict::blocked(Reason::MalformedState { why })
+    };
+    let Some(entry) = entry else {
+        let (package, since) = (executor.package.clone(), executor.created);
+        let stage = executor.running.unwrap_or(Stage::Config);
+        return Verdict::wait(Reason::Running { package, stage, since });
+    };
+    replace_stuck(visit, executor, entry, plan);
+    running(visit, executor, entry, plan)
 }
 
 /// What the drain waits for, worked out at most once a tick.
@@ -87,16 +116,10 @@ fn undrained(visit: &Visit<'_>, known: &mut Drained, plan: &mut Plan) -> Option<
 fn start_package(
     visit: &Visit<'_>,
     entry: &Entry,
+    group: Group,
     known: &mut Drained,
     plan: &mut Plan,
 ) -> Verdict {
-    let group = if entry.stage == Stage::PostInterrupt { Group::Verify } else { Group::Install };
-    if let Some(executor) = visit.active.iter().find(|executor| {
-        executor.visit.rollout == visit.scope.rollout.name && executor.package.name == entry.name
-    }) {
-        replace_stuck(visit, executor, entry, plan);
-        return running(visit, executor, entry, plan);
-    }
     if let Some(verdict) = awaiting_parent(visit, entry) {
         return verdict;
     }
@@ -112,12 +135,9 @@ fn start_package(
     };
     let work = match entry.stage {
         Stage::PostInterrupt => Work::Verify { package },
+        Stage::Uninstall | Stage::UninstallInterrupt => Work::Uninstall { package },
         Stage::Config => Work::Install { package, stages: vec![Stage::Config] },
-        Stage::Apply
-        | Stage::Upgrade
-        | Stage::Interrupt
-        | Stage::Uninstall
-        | Stage::UninstallInterrupt => {
+        Stage::Apply | Stage::Upgrade | Stage::Interrupt => {
             Work::Install { package, stages: vec![entry.stage, Stage::Config] }
         }
     };
@@ -129,7 +149,7 @@ fn awaiting_parent(visit: &Visit<'_>, entry: &Entry) -> Option<Verdict> {
     let package = visit.scope.rollout.package(&entry.id())?;
     let needs = visit.scope.needs(visit.node);
     let ready = due::ready(visit.scope.rollout, &needs, visit.scope.entries(visit.node));
-    if entry.stage == Stage::PostInterrupt || ready.iter().any(|ready| ready.name == entry.name) {
+    if entry.stage == Stage::PostInterrupt || ready.contains(&entry.name.as_str()) {
         return None;
     }
     let on = package.depends_on.keys().find(|parent| needs.contains_key(*parent));
@@ -152,22 +172,26 @@ fn await_interrupt(visit: &Visit<'_>, known: &mut Drained, plan: &mut Plan) -> V
     }
 }
 
-fn start_interrupt(visit: &Visit<'_>, entry: &Entry, plan: &mut Plan) -> Verdict {
-    let Some(InterruptRecord { kind, services, since, .. }) = visit.record.interrupt.clone() else {
+/// Says what an interrupt that was issued waits for.
+fn interrupt_issued(visit: &Visit<'_>, plan: &mut Plan) -> Verdict {
+    let Some(InterruptRecord { kind, since, .. }) = visit.record.interrupt else {
         return Verdict::wait(Reason::Recording { group: Group::Interrupt });
     };
-    let reboot = kind == InterruptKind::Reboot;
-    let recorded = recorded_attempts(visit, Group::Interrupt, entry);
-    let issued = visit
-        .newest(Group::Interrupt, &entry.name)
-        .is_some_and(|executor| executor.attempt > recorded);
-    if issued {
-        if reboot {
+    match kind {
+        InterruptKind::Reboot => {
             wake(plan, after(since, REBOOT_DEADLINE));
-            return Verdict::wait(Reason::Rebooting { since });
+            Verdict::wait(Reason::Rebooting { since })
         }
-        return Verdict::wait(Reason::Interrupting { kind, since });
+        InterruptKind::RestartAllServices | InterruptKind::Service | InterruptKind::Noop => {
+            Verdict::wait(Reason::Interrupting { kind, since })
+        }
     }
+}
+
+fn start_interrupt(visit: &Visit<'_>, entry: &Entry, plan: &mut Plan) -> Verdict {
+    let Some(InterruptRecord { kind, services, .. }) = visit.record.interrupt.clone() else {
+        return Verdict::wait(Reason::Recording { group: Group::Interrupt });
+    };
     if !visit.node.ready {
         return Verdict::wait(Reason::NodeNotReady { since: visit.node.ready_since });
     }

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
+use k8s_openapi::api::core::v1::EnvVar;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use kube::core::Selector;
 use nodewright::model::{
@@ -41,6 +42,9 @@ pub trait PackageExt {
     fn with_config(self, key: &str, value: &str) -> Self;
     fn on_config(self, key: &str, kind: InterruptKind) -> Self;
     fn after(self, name: &str, version: &str) -> Self;
+    fn with_env(self, name: &str, value: &str) -> Self;
+    fn with_uninstall(self) -> Self;
+    fn asked_to_go(self) -> Self;
 }
 
 impl PackageExt for Package {
@@ -61,6 +65,24 @@ impl PackageExt for Package {
 
     fn after(mut self, name: &str, version: &str) -> Self {
         self.depends_on.insert(name.to_owned(), version.to_owned());
+        self
+    }
+
+    fn with_env(mut self, name: &str, value: &str) -> Self {
+        let (name, value) = (name.to_owned(), Some(value.to_owned()));
+        self.env.push(EnvVar { name, value, value_from: None });
+        self
+    }
+
+    /// `uninstall.enabled`.
+    fn with_uninstall(mut self) -> Self {
+        self.uninstall.enabled = true;
+        self
+    }
+
+    /// `uninstall.apply`.
+    fn asked_to_go(mut self) -> Self {
+        self.uninstall.apply = true;
         self
     }
 }

@@ -55,19 +55,6 @@ fn a_drain_begins_with_a_new_clock_after_one_that_took_too_long() {
 }
 
 #[test]
-fn an_uninstall_is_held_and_said_also_where_nothing_else_is_due() {
-    let mut world = world(1, rollout(1, vec![package("motd", "1.0.0")]));
-    world.run();
-    let mut gone = package("motd", "1.0.0");
-    gone.uninstall.enabled = true;
-    gone.uninstall.apply = true;
-    world.set_rollout(rollout(1, vec![gone]));
-    world.run();
-    let verdict = world.verdict("node-00");
-    assert!(verdict.starts_with("Blocked: motd asks for its uninstall"), "{verdict}");
-}
-
-#[test]
 fn numbers_that_somebody_wrote_into_annotations_and_status_do_not_overflow() {
     let mut world = world(1, rollout(1, vec![package("motd", "1.0.0")]));
     world.run();

@@ -50,7 +50,10 @@ pub fn every_reason() -> Vec<Reason> {
         Reason::InvalidResource { why: why.clone() },
         Reason::PolicyMissing { policy: "slow".to_owned() },
         Reason::PolicyUnsupported { policy: "slow".to_owned() },
-        Reason::UninstallUnsupported { package: "kernel".to_owned() },
+        Reason::PackageFinding {
+            package: "kernel|1.0.0".to_owned(),
+            why: "it is to be uninstalled, and what it was installed with is not known".to_owned(),
+        },
         Reason::DependencyMissing { package: "a".to_owned(), on: "b".to_owned() },
         Reason::WaitingForPackage { package: "a".to_owned(), on: "b".to_owned() },
         Reason::NodeNotReady { since: Some(since) },
@@ -160,7 +163,7 @@ fn concern_follows_kind_and_reason() {
     InvalidResource: wait NeedsPerson, blocked NeedsPerson
     PolicyMissing: wait NeedsPerson, blocked NeedsPerson
     PolicyUnsupported: wait NeedsPerson, blocked NeedsPerson
-    UninstallUnsupported: wait NeedsPerson, blocked NeedsPerson
+    PackageFinding: wait NeedsPerson, blocked NeedsPerson
     DependencyMissing: wait NeedsPerson, blocked NeedsPerson
     WaitingForPackage: wait Works, blocked NeedsPerson
     NodeNotReady: wait Waits, blocked NeedsPerson

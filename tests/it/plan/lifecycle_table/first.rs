@@ -1,8 +1,8 @@
-//! What is due: every situation of a package on a node, written down for people to review.
+//! What the whole planner does first, in every situation of a package on a node.
 //!
 //! A situation is an entry (stage and state), what is wanted against it, and the record of the
-//! visit. The golden file `due.txt` says, for each, the first thing the planner does on the node.
-//! If a change of it is as meant: `cp target/tmp/due.txt tests/it/plan/due.txt`.
+//! visit. The golden file `first.txt` says, for each, the first thing the planner does on the node.
+//! If a change of it is as meant: `cp target/tmp/first.txt tests/it/plan/lifecycle_table/`.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -13,20 +13,8 @@ use nodewright::model::{
 };
 use nodewright::plan::world::{Fate, World};
 
-use super::builders::{PackageExt, interrupt, noon, package, rollout, world};
-
-const STAGES: [Stage; 7] = [
-    Stage::Uninstall,
-    Stage::UninstallInterrupt,
-    Stage::Upgrade,
-    Stage::Apply,
-    Stage::Config,
-    Stage::Interrupt,
-    Stage::PostInterrupt,
-];
-
-const STATES: [State; 5] =
-    [State::InProgress, State::Complete, State::Skipped, State::Erroring, State::Unknown];
+use super::super::builders::{PackageExt, interrupt, noon, package, rollout, world};
+use super::{STAGES, STATES, compare};
 
 /// What is wanted, against what the entry says was put there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,9 +26,16 @@ enum Wanted {
     WrittenByUpstream,
     HigherVersion,
     LowerVersion,
+    OtherEnv,
+    OtherImage,
+    OtherLimits,
+    LowerVersionAfterUninstall,
+    UninstallAsked,
+    RemovedWithUninstall,
+    RemovedAsItIs,
 }
 
-const WANTED: [(Wanted, &str); 7] = [
+const WANTED: [(Wanted, &str); 14] = [
     (Wanted::Same, "the same version and configuration"),
     (Wanted::KeyThatInterrupts, "a config key changed that configInterrupts names (service)"),
     (Wanted::OtherKey, "a config key changed that nothing names"),
@@ -48,6 +43,13 @@ const WANTED: [(Wanted, &str); 7] = [
     (Wanted::WrittenByUpstream, "the same version, put there by upstream, without snapshot"),
     (Wanted::HigherVersion, "a higher version"),
     (Wanted::LowerVersion, "a lower version"),
+    (Wanted::OtherEnv, "a variable of the environment changed"),
+    (Wanted::OtherImage, "the same version from another image"),
+    (Wanted::OtherLimits, "the same content with another time limit"),
+    (Wanted::LowerVersionAfterUninstall, "a lower version, installed with an uninstall"),
+    (Wanted::UninstallAsked, "its uninstall, by uninstall.apply"),
+    (Wanted::RemovedWithUninstall, "nothing of it any more, installed with an uninstall"),
+    (Wanted::RemovedAsItIs, "nothing of it any more, installed without an uninstall"),
 ];
 
 /// How far the visit is.
@@ -75,7 +77,7 @@ const INTERRUPTS: [(Option<InterruptKind>, &str); 2] = [
     (Some(InterruptKind::Reboot), "a package that reboots"),
 ];
 
-fn installed(version: &str, kind: Option<InterruptKind>) -> Package {
+fn plain(version: &str, kind: Option<InterruptKind>) -> Package {
     let package = package("kernel", version)
         .on_config("grub*", InterruptKind::Service)
         .with_config("grub.conf", "a")
@@ -83,14 +85,43 @@ fn installed(version: &str, kind: Option<InterruptKind>) -> Package {
     if let Some(kind) = kind { package.interrupting(kind) } else { package }
 }
 
-fn wanted(wanted: Wanted, kind: Option<InterruptKind>) -> Package {
+/// What was installed: version 1.1.0.
+fn installed(wanted: Wanted, kind: Option<InterruptKind>) -> Package {
+    let package = plain("1.1.0", kind);
     match wanted {
-        Wanted::Same | Wanted::SnapshotGone | Wanted::WrittenByUpstream => installed("1.1.0", kind),
-        Wanted::KeyThatInterrupts => installed("1.1.0", kind).with_config("grub.conf", "b"),
-        Wanted::OtherKey => installed("1.1.0", kind).with_config("motd", "b"),
-        Wanted::HigherVersion => installed("1.2.0", kind),
-        Wanted::LowerVersion => installed("1.0.0", kind),
+        Wanted::LowerVersionAfterUninstall
+        | Wanted::UninstallAsked
+        | Wanted::RemovedWithUninstall => package.with_uninstall(),
+        Wanted::Same
+        | Wanted::SnapshotGone
+        | Wanted::WrittenByUpstream
+        | Wanted::KeyThatInterrupts
+        | Wanted::OtherKey
+        | Wanted::HigherVersion
+        | Wanted::LowerVersion
+        | Wanted::OtherEnv
+        | Wanted::OtherImage
+        | Wanted::OtherLimits
+        | Wanted::RemovedAsItIs => package,
     }
+}
+
+fn wanted(wanted: Wanted, kind: Option<InterruptKind>) -> Option<Package> {
+    let same = plain("1.1.0", kind);
+    Some(match wanted {
+        Wanted::Same | Wanted::SnapshotGone | Wanted::WrittenByUpstream => same,
+        Wanted::KeyThatInterrupts => same.with_config("grub.conf", "b"),
+        Wanted::OtherKey => same.with_config("motd", "b"),
+        Wanted::HigherVersion => plain("1.2.0", kind),
+        Wanted::LowerVersion | Wanted::LowerVersionAfterUninstall => plain("1.0.0", kind),
+        Wanted::OtherEnv => same.with_env("X", "2"),
+        Wanted::OtherImage => Package { image: "registry.example/other".to_owned(), ..same },
+        Wanted::OtherLimits => {
+            Package { stage_timeout: Some(std::time::Duration::from_mins(5)), ..same }
+        }
+        Wanted::UninstallAsked => same.with_uninstall().asked_to_go(),
+        Wanted::RemovedWithUninstall | Wanted::RemovedAsItIs => return None,
+    })
 }
 
 fn entry(stage: Stage, state: State, snapshot: Option<String>) -> Entry {
@@ -162,11 +193,11 @@ fn situation(
     relation: Wanted,
     at: Option<(Stage, State)>,
 ) -> World {
-    let wanted = rollout(1, vec![wanted(relation, kind)]);
+    let wanted = rollout(1, wanted(relation, kind).into_iter().collect());
     let target = wanted.target();
     let mut world = world(1, wanted);
     world.pass(600);
-    let before = installed("1.1.0", kind);
+    let before = installed(relation, kind);
     let name = before.snapshot_name("tuning");
     let snapshot = (relation != Wanted::WrittenByUpstream).then(|| match relation {
         Wanted::SnapshotGone => "nw-gone".to_owned(),
@@ -308,7 +339,7 @@ fn section(visit: Visit, kind: Option<InterruptKind>, relation: Wanted) -> Strin
 fn every_situation_is_as_written_down() {
     let mut text = String::from(
         "What the planner does first, in every situation of version 1.1.0 of a package on a node.\n\
-         Written by tests/it/plan/due.rs, which says how to update it.\n",
+         Written by tests/it/plan/lifecycle_table/first.rs, which says how to update it.\n",
     );
     // Situations with the same answers are told together, in the order of the first of each.
     let mut sections: Vec<(String, Vec<String>)> = Vec::new();
@@ -327,10 +358,6 @@ fn every_situation_is_as_written_down() {
     for (body, headings) in sections {
         let _ = write!(text, "\n{}\n{body}", headings.join("\n"));
     }
-    if text != include_str!("due.txt") {
-        let actual = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("due.txt");
-        std::fs::write(actual, &text).expect("the folder for results of tests");
-        panic!("diff target/tmp/due.txt tests/it/plan/due.txt; as meant? copy it there");
-    }
-    assert!(!text.contains("AUDIT"), "a plan breaks an invariant, see due.txt");
+    compare("first.txt", &text, include_str!("first.txt"));
+    assert!(!text.contains("AUDIT"), "a plan breaks an invariant, see first.txt");
 }
