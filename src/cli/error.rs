@@ -242,6 +242,7 @@ impl From<ClusterError> for CliError {
             ClusterError::Unusable { .. } => {
                 (ErrorKind::Usage, "check the certificates and the user of that context")
             }
+            ClusterError::InTheWay { .. } => (ErrorKind::Refused, "see who made it, and why"),
             ClusterError::NotLeader { .. }
             | ClusterError::Unreadable { .. }
             | ClusterError::TooLarge { .. }

@@ -299,6 +299,7 @@ impl RunSettings {
         let rules = NodeRules {
             runtime_taint: edge.runtime_required_taint.clone(),
             reapply_on_reboot,
+            default_stage_timeout: edge.default_stage_timeout,
             ..NodeRules::default()
         };
         let adoption = git.as_ref().map_or(Adoption::Refused, |git| git.adoption);

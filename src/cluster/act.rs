@@ -137,6 +137,7 @@ impl Actor {
                     Err(error) => self.conclude(&action, error).await,
                 }
             };
+            self.remember(&action, &outcome);
             let is_eviction = matches!(action, Action::Evict(_));
             is_stopped |= !is_eviction && !matches!(outcome, Outcome::Done);
             executed.push((position, Executed { action, outcome }));

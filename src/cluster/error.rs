@@ -64,6 +64,14 @@ pub enum ClusterError {
         #[source]
         source: TooLarge,
     },
+    /// Something else has the name of what was to be created.
+    #[error("{request}: {object} is there with other content: delete it, if nobody needs it")]
+    InTheWay {
+        /// What was asked.
+        request: String,
+        /// What is in the way, with its namespace.
+        object: String,
+    },
     /// The configuration of the client cannot be used.
     #[error("no client for {server}: check the kubeconfig and the files it names")]
     Unusable {
@@ -107,9 +115,10 @@ impl ClusterError {
             Self::TimedOut { .. } | Self::Broken { .. } | Self::Unreadable { .. } => {
                 Disposition::ReadBack
             }
-            Self::TooLarge { .. } | Self::Unusable { .. } | Self::Unbuildable { .. } => {
-                Disposition::GiveUp
-            }
+            Self::TooLarge { .. }
+            | Self::InTheWay { .. }
+            | Self::Unusable { .. }
+            | Self::Unbuildable { .. } => Disposition::GiveUp,
             Self::Refused { status, .. } => match status.code {
                 409 => Disposition::Conflict,
                 422 if is_failed_test(status) => Disposition::Conflict,
@@ -129,6 +138,7 @@ impl ClusterError {
             | Self::Broken { .. }
             | Self::Unreadable { .. }
             | Self::TooLarge { .. }
+            | Self::InTheWay { .. }
             | Self::Unusable { .. }
             | Self::Unbuildable { .. } => None,
         }

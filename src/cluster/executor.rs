@@ -18,6 +18,7 @@ use kube::Resource as _;
 use kube::core::ObjectMeta;
 use serde::{Deserialize, Serialize};
 
+use super::executor_pull;
 use super::executor_volumes::{ROOT_PATH, mounts, root_mount, tolerations, volumes};
 use super::names::{container_prefix, executor_name, label_value, visit_label};
 use super::settings::EdgeSettings;
@@ -26,9 +27,6 @@ use crate::model::{ExecutorSpec, Group, Interrupt, Package, Stage, Work};
 
 /// Name of the container of an interrupt pod (upstream contract D.3).
 pub const INTERRUPT_CONTAINER: &str = "interrupt";
-
-/// Name of the container that brings the agent's image to a node before it is cordoned.
-pub const PULL_CONTAINER: &str = "pull-agent";
 
 /// How much longer than its stages' time-outs a pod may live: the time-outs count from the start
 /// of each stage, and images are pulled before. A backstop for a daemon that is gone.
@@ -75,33 +73,22 @@ pub fn owner(rollout: &str, uid: &str) -> OwnerReference {
 
 /// Builds the pod of an executor.
 pub fn build(spec: &ExecutorSpec, settings: &EdgeSettings) -> Pod {
-    let package = spec.work.package();
-    let context = Context { spec, settings, package };
-    let (init_containers, pull_secret) = (context.init_containers(), &settings.image_pull_secret);
-    Pod {
-        metadata: context.metadata(),
-        spec: Some(PodSpec {
-            node_name: Some(spec.visit.node.clone()),
-            restart_policy: Some("Never".to_owned()),
-            host_pid: Some(true),
-            host_network: Some(true),
-            // The agent speaks to nobody; a root shell on the host needs no token of ours.
-            automount_service_account_token: Some(false),
-            active_deadline_seconds: context.deadline_seconds(),
-            termination_grace_period_seconds: package
-                .graceful_shutdown
-                .map(|grace| i64::try_from(grace.as_secs()).unwrap_or(i64::MAX)),
-            image_pull_secrets: pull_secret
-                .as_ref()
-                .map(|name| vec![LocalObjectReference { name: name.clone() }]),
-            tolerations: Some(tolerations(spec, settings)),
-            volumes: Some(volumes(spec)),
-            init_containers: Some(init_containers),
-            containers: vec![context.main_container()],
-            ..PodSpec::default()
-        }),
-        status: None,
-    }
+    let context = Context { spec, settings, package: spec.work.package() };
+    let pod_spec = match &spec.work {
+        Work::Pull { .. } => executor_pull::pod_spec(spec, settings),
+        Work::Uninstall { .. } | Work::Install { .. } | Work::Verify { .. } => {
+            context.pod_spec(context.stage_containers())
+        }
+        Work::Interrupt { interrupt, .. } => {
+            context.pod_spec(vec![context.interrupt_container(interrupt)])
+        }
+    };
+    Pod { metadata: context.metadata(), spec: Some(pod_spec), status: None }
+}
+
+/// Returns the image of the agent that runs the package's steps.
+pub(super) fn agent_image(package: &Package, settings: &EdgeSettings) -> String {
+    package.agent_image_override.clone().unwrap_or_else(|| settings.agent_image.clone())
 }
 
 /// What all parts of one pod are made from.
@@ -112,6 +99,30 @@ struct Context<'a> {
 }
 
 impl Context<'_> {
+    fn pod_spec(&self, init_containers: Vec<Container>) -> PodSpec {
+        let Self { spec, settings, package } = self;
+        let pull_secret = settings.image_pull_secret.as_ref();
+        PodSpec {
+            node_name: Some(spec.visit.node.clone()),
+            restart_policy: Some("Never".to_owned()),
+            host_pid: Some(true),
+            host_network: Some(true),
+            // The agent speaks to nobody; a root shell on the host needs no token of ours.
+            automount_service_account_token: Some(false),
+            active_deadline_seconds: self.deadline_seconds(),
+            termination_grace_period_seconds: package
+                .graceful_shutdown
+                .map(|grace| whole_seconds(grace)),
+            image_pull_secrets: pull_secret
+                .map(|name| vec![LocalObjectReference { name: name.clone() }]),
+            tolerations: Some(tolerations(spec, settings)),
+            volumes: Some(volumes(spec)),
+            init_containers: Some(init_containers),
+            containers: vec![self.main_container()],
+            ..PodSpec::default()
+        }
+    }
+
     fn stages(&self) -> Vec<Stage> {
         match &self.spec.work {
             Work::Pull { .. } => Vec::new(),
@@ -177,17 +188,7 @@ impl Context<'_> {
     }
 
     fn agent_image(&self) -> String {
-        self.package.agent_image_override.clone().unwrap_or(self.settings.agent_image.clone())
-    }
-
-    fn init_containers(&self) -> Vec<Container> {
-        match &self.spec.work {
-            Work::Pull { .. } => vec![self.pull_container()],
-            Work::Uninstall { .. } | Work::Install { .. } | Work::Verify { .. } => {
-                self.stage_containers()
-            }
-            Work::Interrupt { interrupt, .. } => vec![self.interrupt_container(interrupt)],
-        }
+        agent_image(self.package, self.settings)
     }
 
     fn stage_containers(&self) -> Vec<Container> {
@@ -199,16 +200,6 @@ impl Context<'_> {
             containers.push(self.agent_container(&format!("{prefix}-{stage}check"), &check));
         }
         containers
-    }
-
-    /// Brings the agent's image to the node; the package's comes with the main container.
-    fn pull_container(&self) -> Container {
-        Container {
-            name: PULL_CONTAINER.to_owned(),
-            image: Some(self.agent_image()),
-            args: Some(vec!["--version".to_owned()]),
-            ..Container::default()
-        }
     }
 
     fn copy_container(&self, prefix: &str) -> Container {
@@ -314,8 +305,14 @@ impl Context<'_> {
         }
         let stages = u32::try_from(self.stages().len()).unwrap_or(u32::MAX);
         let whole = per_stage.saturating_mul(stages).saturating_add(DEADLINE_MARGIN);
-        Some(i64::try_from(whole.as_secs()).unwrap_or(i64::MAX))
+        Some(whole_seconds(whole))
     }
+}
+
+/// Rounds up, as upstream does (upstream contract A.2): cutting off would make half a second none.
+fn whole_seconds(duration: Duration) -> i64 {
+    let seconds = duration.as_secs().saturating_add(u64::from(duration.subsec_nanos() > 0));
+    i64::try_from(seconds).unwrap_or(i64::MAX)
 }
 
 fn env(name: &str, value: &str) -> EnvVar {

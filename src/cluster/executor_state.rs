@@ -7,7 +7,8 @@ use jiff::Timestamp;
 use serde::Deserialize;
 
 use super::executor::{INTERRUPT_CONTAINER, Mark};
-use super::names::{container_prefix, visit_of_label};
+use super::executor_pull;
+use super::names::{self, container_prefix, visit_of_label};
 use super::slim_pod::{ContainerState, SlimPod, Standing};
 use crate::api::annotations::bounded_message;
 use crate::api::keys;
@@ -70,9 +71,15 @@ pub fn read(slim: &SlimPod) -> Option<Executor> {
         .iter()
         .filter_map(|container| Some((role(&container.name, &mark.name)?, container)))
         .collect();
-    let phase = phase(slim);
+    let (phase, waiting) = match group {
+        Group::Pull => (executor_pull::phase(slim), executor_pull::waiting(slim)),
+        Group::Uninstall | Group::Install | Group::Interrupt | Group::Verify => {
+            let phase = phase(slim);
+            (phase, waiting(phase, &roles, slim.created))
+        }
+    };
     let failed = phase == ExecutorPhase::Failed;
-    Some(Executor {
+    let executor = Executor {
         reference: slim.pod.reference.clone(),
         visit,
         group,
@@ -91,11 +98,13 @@ pub fn read(slim: &SlimPod) -> Option<Executor> {
             .containers
             .iter()
             .any(|container| !matches!(container.standing, Standing::Waiting { .. })),
-        waiting: waiting(phase, &roles),
+        waiting,
         finished: finished(phase, slim),
         failure: failed.then(|| failure(slim, &roles)),
         terminating: slim.pod.terminating,
-    })
+    };
+    // A copy made by hand, or one whose labels were changed, did not do what it says.
+    names::has_its_name(&executor).then_some(executor)
 }
 
 /// Returns what a container does, by its name (upstream contract D.2).
@@ -174,21 +183,32 @@ fn completed(group: Group, roles: &[(Role, &ContainerState)]) -> Vec<Stage> {
 }
 
 /// Returns why the container whose turn it is has not started.
-fn waiting(phase: ExecutorPhase, roles: &[(Role, &ContainerState)]) -> Option<Waiting> {
+fn waiting(
+    phase: ExecutorPhase,
+    roles: &[(Role, &ContainerState)],
+    created: Timestamp,
+) -> Option<Waiting> {
     match phase {
         ExecutorPhase::Pending | ExecutorPhase::Running => {}
         ExecutorPhase::Succeeded | ExecutorPhase::Failed => return None,
     }
-    let next = roles
-        .iter()
-        .map(|(_, container)| &container.standing)
-        .find(|standing| !matches!(standing, Standing::Terminated { exit_code: 0, .. }))?;
-    match next {
+    let mut since = created;
+    let next = roles.iter().map(|(_, container)| container).find(|container| {
+        let Standing::Terminated { exit_code: 0, finished, .. } = container.standing else {
+            return true;
+        };
+        since = finished.map_or(since, |finished| since.max(finished));
+        false
+    })?;
+    match &next.standing {
         // Between two init containers the kubelet says this for a moment.
         Standing::Waiting { reason, .. } if reason == "PodInitializing" => None,
-        Standing::Waiting { reason, message } => {
-            Some(Waiting { reason: reason.clone(), message: bounded_message(message) })
-        }
+        Standing::Waiting { reason, message } => Some(Waiting {
+            reason: reason.clone(),
+            message: bounded_message(message),
+            image: next.image.clone(),
+            since,
+        }),
         Standing::Running { .. } | Standing::Terminated { .. } => None,
     }
 }

@@ -3,7 +3,9 @@
 //! In: names of rollouts, packages and nodes. Out: text that Kubernetes accepts.
 //! Must never: look at the cluster; a name follows from what it names.
 
-use crate::model::{ExecutorSpec, VisitRef, Work, short_hash};
+use crate::model::{
+    Executor, ExecutorSpec, Group, InterruptKind, PackageId, VisitRef, Work, short_hash,
+};
 
 /// Longest name of a pod or value of a label that we make, in bytes: a DNS label.
 pub const LABEL_MAX_BYTES: usize = 63;
@@ -55,26 +57,47 @@ pub fn visit_of_label(label: &str) -> Option<u64> {
 /// Returns the name of an executor pod.
 ///
 /// It follows from rollout, group, package, node, visit and attempt: creating it twice is a
-/// Conflict, never a second run. Another Node object of the same name gives another name.
+/// Conflict, never a second run. Another Node object of the same name gives another name. A pull
+/// belongs to no visit: it is told apart by the snapshot, so that a new target pulls anew.
 pub fn executor_name(spec: &ExecutorSpec) -> String {
-    let package = spec.work.package_id();
     let kind = match &spec.work {
-        Work::Pull { .. } | Work::Uninstall { .. } | Work::Install { .. } | Work::Verify { .. } => {
-            ""
-        }
+        Work::Pull { .. } => &spec.snapshot,
+        Work::Uninstall { .. } | Work::Install { .. } | Work::Verify { .. } => "",
         Work::Interrupt { interrupt, .. } => interrupt.kind.as_str(),
     };
-    let visit = visit_label(&spec.visit);
-    let attempt = spec.attempt.to_string();
-    let group = spec.work.group();
+    let package = spec.work.package_id();
+    named(&spec.visit, &package, spec.work.group(), kind, spec.attempt)
+}
+
+/// Returns whether an executor that was seen has the name that follows from what it says of
+/// itself: a copy made by hand, or one whose labels were changed, has not.
+pub fn has_its_name(executor: &Executor) -> bool {
+    let Executor { visit, package, group, attempt, snapshot, .. } = executor;
+    const INTERRUPTS: [InterruptKind; 4] = [
+        InterruptKind::Reboot,
+        InterruptKind::Service,
+        InterruptKind::RestartAllServices,
+        InterruptKind::Noop,
+    ];
+    let is_named =
+        |kind: &str| named(visit, package, *group, kind, *attempt) == executor.reference.name;
+    match group {
+        Group::Pull => is_named(snapshot),
+        Group::Uninstall | Group::Install | Group::Verify => is_named(""),
+        Group::Interrupt => INTERRUPTS.iter().any(|kind| is_named(kind.as_str())),
+    }
+}
+
+fn named(visit: &VisitRef, package: &PackageId, group: Group, kind: &str, attempt: u32) -> String {
+    let (label, attempt) = (visit_label(visit), attempt.to_string());
     let all = [
-        spec.visit.rollout.as_str(),
+        visit.rollout.as_str(),
         &package.name,
         &package.version.replace('+', "-"),
         group.as_str(),
         kind,
-        &spec.visit.node,
-        &visit,
+        &visit.node,
+        &label,
         &attempt,
     ];
     let parts: Vec<&str> = all.into_iter().filter(|part| !part.is_empty()).collect();

@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use crate::api::keys;
-use crate::model::{Taint, TaintEffect};
+use crate::model::{STAGE_TIMEOUT_DEFAULT, Taint, TaintEffect};
 
 /// Settings of the edge (upstream contract H.3).
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -34,9 +34,6 @@ pub struct EdgeSettings {
 
 /// A mutating request ends long before the lease (10 s) does (design §4 rule 10).
 pub const REQUEST_TIMEOUT_DEFAULT: Duration = Duration::from_secs(2);
-
-/// Upstream's `JOB_STAGE_TIMEOUT` (upstream contract H.3).
-pub const STAGE_TIMEOUT_DEFAULT: Duration = Duration::from_secs(60 * 60);
 
 /// Namespaces of upstream's chart, now and before the rename.
 pub const UPSTREAM_NAMESPACES: [&str; 2] = ["nodewright", "skyhook"];

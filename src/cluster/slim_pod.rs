@@ -45,6 +45,8 @@ watchable_as!(SlimPod, k8s_openapi::api::core::v1::Pod);
 pub struct ContainerState {
     /// Its name.
     pub name: String,
+    /// Its image, as the pod names it.
+    pub image: String,
     /// Where it stands.
     pub standing: Standing,
 }
@@ -134,6 +136,7 @@ struct WireStatus {
 struct WireContainer {
     name: String,
     restart_count: u32,
+    image: String,
     #[serde(deserialize_with = "null_as_empty")]
     state: WireState,
 }
@@ -262,7 +265,7 @@ impl From<WireContainer> for ContainerState {
                 message: message.unwrap_or_default(),
             }
         };
-        Self { name: wire.name, standing }
+        Self { name: wire.name, image: wire.image, standing }
     }
 }
 

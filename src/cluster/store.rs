@@ -3,6 +3,8 @@
 //! In: objects off the wire. Out: a [`View`], and a wake-up when something that we look at is
 //! different. Must never: wake for a heartbeat, or hold its lock across an await.
 
+mod refusals;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Debug;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -21,8 +23,8 @@ use super::upstream::{SlimJob, UpstreamJob, UpstreamPod};
 use super::{EdgeSettings, executor_state, snapshot, status, upstream, upstream_status};
 use crate::api::{DeploymentPolicy, NodeWright, keys};
 use crate::model::{
-    self, Executor, Node, Observed, Pod, PodPhase, PodRef, Refusal, Snapshot, UpstreamStatus,
-    UpstreamWork, VisitRef,
+    self, Executor, Node, Observed, Pod, PodPhase, PodRef, Refusal, Rejection, Snapshot,
+    UpstreamStatus, UpstreamWork, VisitRef,
 };
 
 /// One look at the cluster.
@@ -85,6 +87,8 @@ pub struct State {
     policies: Shelf<KeptResource<DeploymentPolicy>>,
     /// Evictions refused, by UID of the pod, with the pod they are of.
     refusals: BTreeMap<String, (PodRef, Refusal)>,
+    /// What could not be created, see [`crate::model::Observed::rejections`].
+    rejections: BTreeMap<String, Rejection>,
     troubles: BTreeMap<&'static str, WatchTrouble>,
 }
 
@@ -199,26 +203,6 @@ impl Store {
         });
     }
 
-    /// Remembers that a disruption budget does not let a pod go, so that it is not asked at once
-    /// again; forgotten with the pod.
-    pub fn note_refusal(&self, pod: &PodRef, refusal: Refusal) {
-        self.with(|state, _| {
-            drop(state.refusals.insert(pod.uid.clone(), (pod.clone(), refusal)));
-            let State { refusals, pods, .. } = state;
-            refusals.retain(|uid, (pod, _)| {
-                pods.get(&pod.to_string()).is_some_and(|kept| kept.pod.reference.uid == *uid)
-            });
-            Change::Visible
-        });
-    }
-
-    /// Returns the labels of this very pod.
-    pub fn pod_labels(&self, pod: &PodRef) -> Option<BTreeMap<String, String>> {
-        let state = self.lock();
-        let kept = state.pods.get(&pod.to_string()).filter(|it| it.pod.reference.uid == pod.uid);
-        kept.map(|kept| kept.pod.labels.clone())
-    }
-
     /// Returns a node as it is known.
     pub fn node(&self, name: &str) -> Option<Node> {
         self.lock().nodes.get(name).cloned()
@@ -276,6 +260,7 @@ impl Store {
                 view.observed.refusals.insert(uid.clone(), refusal.clone());
             }
         }
+        view.observed.rejections.clone_from(&state.rejections);
         for (name, snapshot) in state.snapshots.iter() {
             if let Some(snapshot) = snapshot {
                 view.observed.snapshots.insert(name.clone(), snapshot.clone());

@@ -21,7 +21,8 @@ use crate::model::{
 };
 
 impl Actor {
-    /// Creates a snapshot; one that is there already has the same content, by its name.
+    /// Creates a snapshot. One that is there already has the same content by its name, unless it is
+    /// somebody else's ConfigMap.
     pub(super) async fn create_snapshot(
         &self,
         proof: &LeaderProof,
@@ -40,11 +41,28 @@ impl Actor {
             Ok(Answer::Object(object)) => self.store.put(object),
             Ok(Answer::Status(_)) => {}
             Err(error) if error.is_already_exists() => {
-                self.read_again(&Target::ConfigMap(name)).await;
+                return self.snapshot_there(&name).await;
             }
             Err(error) => return Err(error),
         }
         Ok(Outcome::Done)
+    }
+
+    /// Reads the ConfigMap that has a snapshot's name, and says whether it is the snapshot.
+    async fn snapshot_there(&self, name: &str) -> Result<Outcome, ClusterError> {
+        let request = format!("reading snapshot {name}");
+        let path = format!("{}/{name}", self.config_maps());
+        let found = self.requests.read::<SlimConfigMap>(request.clone(), &path).await?;
+        let Some(found) = found else {
+            self.store.bury_known::<SlimConfigMap>(name);
+            return Ok(Outcome::Conflict { object: format!("configmap {name}") });
+        };
+        if snapshot::read(&found).is_some() {
+            self.store.put(found);
+            return Ok(Outcome::Done);
+        }
+        let object = format!("configmap {}/{name}", self.settings.namespace);
+        Err(ClusterError::InTheWay { request, object })
     }
 
     /// Deletes a snapshot by UID.
@@ -206,9 +224,20 @@ impl Actor {
             body: Body::Json,
             content: to_value(&built),
         };
-        match self.requests.mutate::<SlimPod>(proof, mutation).await? {
-            Answer::Object(object) => self.store.put(object),
-            Answer::Status(_) => {}
+        let request = mutation.what.clone();
+        match self.requests.mutate::<SlimPod>(proof, mutation).await {
+            Ok(Answer::Object(object)) => self.store.put(object),
+            Ok(Answer::Status(_)) => {}
+            Err(error) if error.is_already_exists() => {
+                let uid = String::new();
+                let pod = PodRef { namespace: self.settings.namespace.clone(), name, uid };
+                self.read_again(&Target::Pod(pod.clone())).await;
+                if self.store.is_foreign_pod(&pod) {
+                    return Err(ClusterError::InTheWay { request, object: format!("pod {pod}") });
+                }
+                return Err(error);
+            }
+            Err(error) => return Err(error),
         }
         Ok(Outcome::Done)
     }

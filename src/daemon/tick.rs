@@ -20,6 +20,7 @@ use super::{Settings, Signs, SourceSettings, earlier};
 use crate::api::keys::STOP;
 use crate::clock::Clock;
 use crate::cluster::events::Events;
+use crate::cluster::secrets::References;
 use crate::cluster::source_state::SOURCE_NAME;
 use crate::cluster::{Actor, Executed, Leader, LeaderProof, Observer, Outcome, View};
 use crate::manifest;
@@ -68,6 +69,7 @@ pub(super) struct Loop {
     leader: Leader,
     outlets: Outlets,
     revisions: Revisions,
+    references: References,
     /// The term whose caches were listed with quorum (design §4 rule 9).
     refreshed_for: Option<i32>,
     /// When a status was last written, by rollout.
@@ -111,6 +113,7 @@ impl Loop {
             SourceSettings::Cluster => std::path::PathBuf::new(),
         };
         let namespace = settings.edge.namespace.clone();
+        let references = References::new(client.clone(), &settings.edge, clock, &cluster_uid);
         let revisions = Revisions::new(client, &namespace, clock, settings.adoption, cache);
         Self {
             settings,
@@ -121,6 +124,7 @@ impl Loop {
             leader,
             outlets,
             revisions,
+            references,
             refreshed_for: None,
             status_written: BTreeMap::new(),
             outdated_crd: None,
@@ -210,7 +214,10 @@ impl Loop {
             let error = revision::text(&error);
             tracing::warn!(error, "the source's state was not brought further, trying again");
         }
-        let input = self.input(began, &self.observer.observe());
+        let view = self.observer.observe();
+        let mut desired = desired(&view);
+        let missing = self.references.resolve(&mut desired).await;
+        let input = self.input(began, &view, desired, missing);
         let mut plan = plan(&input);
         let breaches = audit(&input, &plan);
         for breach in &breaches {
@@ -244,16 +251,17 @@ impl Loop {
     }
 
     /// Makes the planner's input of what was seen.
-    fn input(&self, now: Timestamp, view: &View) -> Input {
-        let nodewrights: Vec<_> =
-            view.nodewrights.values().map(|object| object.as_ref().clone()).collect();
-        let policies: Vec<_> =
-            view.policies.values().map(|object| object.as_ref().clone()).collect();
-        let mut desired = manifest::desired(&nodewrights, &policies);
-        for (name, why) in &view.unreadable_nodewrights {
-            desired.invalid.insert(name.clone(), why.clone());
+    fn input(
+        &self,
+        now: Timestamp,
+        view: &View,
+        desired: Desired,
+        missing: BTreeMap<String, Reason>,
+    ) -> Input {
+        let mut opening = self.opening(&desired);
+        for (name, reason) in missing {
+            opening.entry(name).or_insert(Opening::Held(reason));
         }
-        let opening = self.opening(&desired);
         Input {
             now,
             desired,
@@ -433,6 +441,18 @@ impl Loop {
             epoch: u64::try_from(epoch).unwrap_or(0),
         }
     }
+}
+
+/// Returns what the resources in the cluster want.
+fn desired(view: &View) -> Desired {
+    let nodewrights: Vec<_> =
+        view.nodewrights.values().map(|object| object.as_ref().clone()).collect();
+    let policies: Vec<_> = view.policies.values().map(|object| object.as_ref().clone()).collect();
+    let mut desired = manifest::desired(&nodewrights, &policies);
+    for (name, why) in &view.unreadable_nodewrights {
+        desired.invalid.insert(name.clone(), why.clone());
+    }
+    desired
 }
 
 /// Returns a refusal as people read it: admission, quota or rights stand in the way.

@@ -58,6 +58,14 @@ pub struct VisitRef {
     pub visit: u64,
 }
 
+impl VisitRef {
+    /// Returns the key under which a refusal of an executor of this visit is remembered.
+    pub fn executor_key(&self, group: Group, package: &str) -> String {
+        let Self { rollout, node, node_uid, visit } = self;
+        format!("{rollout}/{node}/{node_uid}/{visit}/{group}/{package}")
+    }
+}
+
 /// The phase of an executor pod.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum ExecutorPhase {
@@ -78,6 +86,17 @@ pub struct Waiting {
     pub reason: String,
     /// The kubelet's text, cut.
     pub message: String,
+    /// The image of the container, as its pod names it.
+    pub image: String,
+    /// When its turn came: the end of the container before it, or the pod's creation.
+    pub since: Timestamp,
+}
+
+impl Waiting {
+    /// Returns whether it is only being set up: its image is being pulled, or volumes are mounted.
+    pub fn is_being_created(&self) -> bool {
+        ["ContainerCreating", "PodInitializing"].contains(&self.reason.as_str())
+    }
 }
 
 /// Why an executor failed.
@@ -142,7 +161,12 @@ impl Executor {
         self.phase == ExecutorPhase::Pending
             && self.completed.is_empty()
             && self.running.is_none()
-            && self.waiting.as_ref().is_some_and(|waiting| waiting.reason != "ContainerCreating")
+            && self.waiting.as_ref().is_some_and(|waiting| !waiting.is_being_created())
+    }
+
+    /// Returns whether none of its containers has begun, so that nothing is lost with it.
+    pub fn is_replaceable(&self) -> bool {
+        self.is_active() && !self.begun
     }
 
     /// Returns whether it may still do something on the node.

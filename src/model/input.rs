@@ -1,6 +1,7 @@
 //! The planner's input and its answer.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use jiff::Timestamp;
 
@@ -54,6 +55,17 @@ pub struct Refusal {
     pub cause: RefusalCause,
 }
 
+/// Something that the API server does not let us create, and that no later request will mend.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Rejection {
+    /// Since when, without an answer in between that was better.
+    pub since: Timestamp,
+    /// When it was refused last.
+    pub at: Timestamp,
+    /// Why, in the API server's words, and what to do.
+    pub message: String,
+}
+
 /// Why the API server did not let a pod go.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum RefusalCause {
@@ -99,6 +111,9 @@ pub struct Observed {
     pub pods: BTreeMap<String, BTreeMap<String, Pod>>,
     /// Evictions refused by a disruption budget, by UID of the pod.
     pub refusals: BTreeMap<String, Refusal>,
+    /// What could not be created: executors by [`super::VisitRef::executor_key`], snapshots by
+    /// name.
+    pub rejections: BTreeMap<String, Rejection>,
     /// Unfinished or not yet credited Jobs and pods of upstream's operator, by kind and name.
     pub upstream: BTreeMap<String, UpstreamWork>,
     /// Snapshots by name.
@@ -138,7 +153,12 @@ pub struct NodeRules {
     pub runtime_taints_recognised: Vec<Taint>,
     /// Packages are applied again after each reboot.
     pub reapply_on_reboot: bool,
+    /// How long a stage and its check may take where the package does not say; zero is no limit.
+    pub default_stage_timeout: Duration,
 }
+
+/// Upstream's `JOB_STAGE_TIMEOUT` (upstream contract H.3).
+pub const STAGE_TIMEOUT_DEFAULT: Duration = Duration::from_hours(1);
 
 impl Default for NodeRules {
     fn default() -> Self {
@@ -151,6 +171,7 @@ impl Default for NodeRules {
             runtime_taint: taint("nodewright.nvidia.com"),
             runtime_taints_recognised: vec![taint("skyhook.nvidia.com")],
             reapply_on_reboot: false,
+            default_stage_timeout: STAGE_TIMEOUT_DEFAULT,
         }
     }
 }

@@ -34,7 +34,7 @@ pub use executor::{Executor, ExecutorPhase, Failure, Group, PULL_VISIT, VisitRef
 pub use finding::{Finding, ObjectRef, Severity};
 pub use input::{
     DisruptionBudget, Floor, Input, NodeRules, Observed, Opening, Plan, Refusal, RefusalCause,
-    Resource, Snapshot,
+    Rejection, Resource, STAGE_TIMEOUT_DEFAULT, Snapshot,
 };
 pub use memory::{
     BatchState, CompartmentStatus, Condition, Memory, OpenBatch, Status, StatusWord, Timings,

@@ -122,6 +122,10 @@ pub enum Reason {
     ProtectedLast { first: PodRef, since: Timestamp },
     /// The resource is being deleted and cannot be.
     DeletionBlocked { why: String },
+    /// A package refers to a Secret or ConfigMap, or a key of it, that does not exist.
+    ReferenceMissing { package: String, object: String },
+    /// An object that the next step needs cannot be created.
+    NotCreated { object: String, why: String, since: Timestamp },
     /// An annotation of ours cannot be read.
     MalformedState { why: String },
     /// An invariant would be broken: a defect, frozen until it is looked at.
@@ -232,6 +236,8 @@ impl Reason {
             Self::CordonFought { .. } => "CordonFought",
             Self::ProtectedLast { .. } => "ProtectedLast",
             Self::DeletionBlocked { .. } => "DeletionBlocked",
+            Self::ReferenceMissing { .. } => "ReferenceMissing",
+            Self::NotCreated { .. } => "NotCreated",
             Self::MalformedState { .. } => "MalformedState",
             Self::Frozen { .. } => "Frozen",
         }
@@ -387,6 +393,12 @@ impl fmt::Display for Reason {
                  after the others"
             ),
             Self::DeletionBlocked { why } => write!(f, "the resource cannot be deleted yet: {why}"),
+            Self::ReferenceMissing { package, object } => {
+                write!(f, "package {package} reads {object}, which does not exist: create it")
+            }
+            Self::NotCreated { object, why, since } => {
+                write!(f, "{object} cannot be created since {since:.0}: {why}")
+            }
             Self::MalformedState { why } => {
                 write!(f, "an annotation of ours cannot be read and is left alone: {why}")
             }

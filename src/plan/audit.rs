@@ -10,8 +10,8 @@ use std::fmt;
 
 use crate::model::{
     Action, CordonMark, Eviction, ExecutorSpec, Group, Input, InterruptKind, Node, NodePatch,
-    Outcome, Package, PatchKind, Phase, Plan, Pod, PodPhase, Reason, Record, Resource, Rollout,
-    Stage, State, Verdict, Work,
+    Outcome, PULL_VISIT, Package, PatchKind, Phase, Plan, Pod, PodPhase, Reason, Record, Resource,
+    Rollout, Stage, State, Verdict, Work,
 };
 
 /// What must hold of every plan.
@@ -291,6 +291,10 @@ impl<'a> Audit<'a> {
 
     /// Everything that must be on record before an executor exists (design §4 rules 4 and 5).
     fn executor(&mut self, spec: &ExecutorSpec) {
+        if spec.work.group() == Group::Pull {
+            self.pull(spec);
+            return;
+        }
         let rollout = spec.visit.rollout.as_str();
         let detail = format!("{} on {}", spec.work.package_id(), spec.visit.node);
         let node = self.input.observed.nodes.get(&spec.visit.node);
@@ -310,7 +314,8 @@ impl<'a> Audit<'a> {
             .observed
             .executors
             .values()
-            .filter(|executor| executor.is_active() && executor.visit.node == spec.visit.node);
+            .filter(|executor| executor.is_active() && executor.visit.node == spec.visit.node)
+            .filter(|executor| executor.group != Group::Pull);
         let interrupt = spec.work.group() == Group::Interrupt;
         let same = |name: &str| name == package.name;
         if active.clone().any(|executor| {
@@ -347,6 +352,21 @@ impl<'a> Audit<'a> {
         let elsewhere = nodes.any(|it| it.name != node.name && it.ready && !it.unschedulable);
         let own = self.input.own_pod.as_deref() == Some(pod.reference.to_string().as_str());
         lost || (own && !elsewhere)
+    }
+
+    /// A pull touches nothing, but it is for a node that may be picked into an open batch.
+    fn pull(&mut self, spec: &ExecutorSpec) {
+        let rollout = spec.visit.rollout.as_str();
+        let memory = self.live(rollout).and_then(|(_, resource)| resource.status.as_ref());
+        let is_open = memory.is_some_and(|status| {
+            let mut compartments = status.memory.compartments.values();
+            compartments.any(|it| it.open_batch.is_some() && !it.batch_state.should_stop)
+        });
+        let node = self.input.observed.nodes.get(&spec.visit.node);
+        let visited = node.is_some_and(|node| self.open_record(rollout, node).is_some());
+        if !is_open || visited || spec.visit.visit != PULL_VISIT {
+            self.breach(rollout, Invariant::OpenBatch, &spec.visit.node);
+        }
     }
 
     fn one_executor_each(&mut self, plan: &Plan) {

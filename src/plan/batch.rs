@@ -9,6 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::drain::protected_pods;
 use super::pick::pick;
 use super::protect::was_let_go;
+use super::pull::Pulls;
 use super::select::Scope;
 use super::takeover;
 use crate::model::{
@@ -32,12 +33,15 @@ pub(crate) fn advance<'a>(
             let members = members(scope, &open);
             let over = members.iter().all(|(_, record)| !record.is_open());
             let full = count(members.len()) >= open.size;
-            if over && (full || candidates.is_empty()) {
+            let pulls = Pulls::new(scope);
+            // Nodes whose images cannot be pulled do not hold the others' batch.
+            let stuck = || !members.is_empty() && pulls.all_fail(candidates, &open);
+            if over && (full || candidates.is_empty() || stuck()) {
                 judge(scope, &mut compartment, &members);
                 compartment.open_batch = None;
                 Reason::PreparingBatch
             } else {
-                fill(scope, &open, &members, candidates, verdicts, plan)
+                fill(&pulls, &open, &members, candidates, verdicts, plan)
             }
         }
         None if candidates.is_empty() => Reason::PreparingBatch,
@@ -48,7 +52,7 @@ pub(crate) fn advance<'a>(
         None => open(scope, &mut memory, &mut compartment, candidates),
     };
     for node in candidates {
-        let stopped = matches!(waiting, Reason::Stopped { .. });
+        let stopped = matches!(waiting, Reason::Stopped { .. } | Reason::NotCreated { .. });
         let kind = if stopped { VerdictKind::Blocked } else { VerdictKind::Wait };
         let verdict = Verdict { kind, reason: waiting.clone() };
         verdicts.entry(node.name.clone()).or_insert(verdict);
@@ -145,13 +149,14 @@ fn open(
 
 /// Picks candidates into the open batch, as far as the ceiling has room (design §7).
 fn fill<'a>(
-    scope: &Scope<'a>,
+    pulls: &Pulls<'_, 'a>,
     open: &OpenBatch,
     members: &[(&Node, &Record)],
     candidates: &[&'a Node],
     verdicts: &mut BTreeMap<String, Verdict>,
     plan: &mut Plan,
 ) -> Reason {
+    let scope = pulls.scope;
     let ceiling = scope.ceiling();
     // Grows with each pick: what this tick takes is used as well.
     let mut disturbed = disturbed(scope);
@@ -165,10 +170,11 @@ fn fill<'a>(
         package.uninstall.apply || scope.input.observed.snapshots.contains_key(name)
     });
     if !snapshots_there {
-        return Reason::PreparingBatch;
+        return not_created(scope).unwrap_or(Reason::PreparingBatch);
     }
     let mut reason = Reason::WaitingForBatch { batch: open.number };
-    for (taken, node) in (count(members.len())..).zip(in_order(scope, candidates)) {
+    let mut taken = count(members.len());
+    for node in pulls.failed_last(in_order(scope, candidates)) {
         let free_ride = scope.is_disturbed(node);
         if room == 0 && !free_ride {
             if taken < open.size {
@@ -176,9 +182,21 @@ fn fill<'a>(
             }
             break;
         }
+        let gate = pulls.gate(node, open);
+        if let Some(verdict) = gate.failure(plan) {
+            verdicts.insert(node.name.clone(), verdict);
+            continue;
+        }
         let Some(order) = orders.next() else { break };
+        taken += 1;
         if !free_ride {
             room -= 1;
+        }
+        if let Some(verdict) = gate.pulling(plan) {
+            verdicts.insert(node.name.clone(), verdict);
+            continue;
+        }
+        if !free_ride {
             disturbed.push(node.name.clone());
         }
         plan.actions.extend(pick(scope, node, open, order));
@@ -222,6 +240,16 @@ fn picked_by_others(scope: &Scope<'_>, plan: &Plan) -> Vec<String> {
     let picked: BTreeSet<String> = plan.actions.iter().filter_map(picked).collect();
     let nodes = scope.nodes.iter().filter(|node| picked.contains(&node.name));
     nodes.filter(|node| !scope.is_disturbed(node)).map(|node| node.name.clone()).collect()
+}
+
+/// Returns why a snapshot that is wanted cannot be made.
+fn not_created(scope: &Scope<'_>) -> Option<Reason> {
+    scope.rollout.packages.values().find_map(|package| {
+        let name = scope.snapshot_name(package);
+        let rejection = scope.input.observed.rejections.get(name)?;
+        let (why, since) = (rejection.message.clone(), rejection.since);
+        Some(Reason::NotCreated { object: format!("configmap {name}"), why, since })
+    })
 }
 
 fn budget_used(ceiling: u32, nodes: &[String]) -> Reason {

@@ -10,13 +10,15 @@ use super::limits::{CLEAN_UP_EVERY, TOMBSTONE, after};
 use super::rollout::has_other_owner;
 use super::wake;
 use crate::model::{
-    Action, ConfigMapRef, Executor, Input, Node, NodePatch, Outcome, PatchKind, Phase, Plan,
+    Action, ConfigMapRef, Executor, Group, Input, Node, NodePatch, Outcome, PatchKind, Phase, Plan,
     Record, StatusWord, VisitRef,
 };
 
 /// Plans the removal of everything that is left over.
 pub(crate) fn plan_cleanup(input: &Input, plan: &mut Plan) {
     clean_executors(input, plan);
+    super::pull::plan_cleanup(input, plan);
+    super::visit::remove_given_up(input, plan);
     clean_snapshots(input, plan);
     let_go_of_strays(input, plan);
 }
@@ -25,7 +27,8 @@ pub(crate) fn plan_cleanup(input: &Input, plan: &mut Plan) {
 /// visit that ended erroring stay for their logs, until the node's next visit.
 fn clean_executors(input: &Input, plan: &mut Plan) {
     let mut visits: BTreeMap<&VisitRef, Vec<&Executor>> = BTreeMap::new();
-    for executor in input.observed.executors.values() {
+    let all = input.observed.executors.values();
+    for executor in all.filter(|executor| executor.group != Group::Pull) {
         visits.entry(&executor.visit).or_default().push(executor);
     }
     let mut over: BTreeMap<&str, Vec<VisitRef>> = BTreeMap::new();
@@ -35,7 +38,9 @@ fn clean_executors(input: &Input, plan: &mut Plan) {
         }
         let Some(due) = clean_up_due(&executors) else { continue };
         if due <= input.now {
-            over.entry(&visit.rollout).or_default().push(visit.clone());
+            let visits = over.entry(&visit.rollout).or_default();
+            visits.extend(super::pull::served_with(input, visit));
+            visits.push(visit.clone());
         } else {
             wake(plan, due);
         }
@@ -126,6 +131,7 @@ fn leave_stray(input: &Input, node: &Node, rollout: &str, record: &Record, plan:
     let executors = input.observed.executors.values();
     let here: Vec<&Executor> = executors
         .filter(|executor| executor.visit.node == node.name && executor.visit.rollout == *rollout)
+        .filter(|executor| executor.group != Group::Pull)
         .collect();
     let active: Vec<&Executor> =
         here.iter().filter(|executor| executor.is_active()).copied().collect();

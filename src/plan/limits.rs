@@ -48,6 +48,10 @@ pub(crate) const START_NOTICE: Duration = Duration::from_secs(30);
 /// (design §6).
 pub(crate) const START_DEADLINE: Duration = Duration::from_mins(5);
 
+/// How long a pod may be in the making: a large image over a slow link, or a volume that cannot be
+/// mounted. As long as the margin that a pod's own deadline leaves for it.
+pub(crate) const CREATE_DEADLINE: Duration = Duration::from_mins(15);
+
 /// How long the pods of a visit stay after it, so that a late create of the same name fails.
 pub(crate) const TOMBSTONE: Duration = Duration::from_mins(1);
 

@@ -6,9 +6,9 @@
 //! Never here: the clock, randomness, the environment, logging, async.
 //!
 //! One file per question: what is due (`due`), who may be picked (`select`), how many (`batch`),
-//! what happens on a node next (`visit`), what keeps it from happening (`drain`), what to show
-//! (`status`), what upstream's operator left (`takeover`), what is left over (`cleanup`); and a
-//! second opinion that knows none of it (`audit`).
+//! what happens on a node next (`visit`), what keeps it from happening (`drain`, `pull`), what to
+//! show (`status`), what upstream's operator left (`takeover`), what is left over (`cleanup`); and
+//! a second opinion that knows none of it (`audit`).
 #![warn(clippy::wildcard_enum_match_arm)]
 
 mod audit;
@@ -21,6 +21,7 @@ pub mod lifecycle;
 mod limits;
 mod pick;
 mod protect;
+mod pull;
 mod rollout;
 mod select;
 mod status;
@@ -32,7 +33,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
 
-use crate::model::{Executor, Input, Plan, Rollout, VerdictKind};
+use crate::model::{Executor, Group, Input, Plan, Rollout, VerdictKind};
 
 use select::Scope;
 
@@ -58,7 +59,9 @@ pub fn plan(input: &Input) -> Plan {
 
 fn by_node(input: &Input) -> BTreeMap<&str, Vec<&Executor>> {
     let mut executors: BTreeMap<&str, Vec<&Executor>> = BTreeMap::new();
-    for executor in input.observed.executors.values() {
+    // Pulls belong to no visit and touch nothing: `pull` alone looks at them.
+    let all = input.observed.executors.values();
+    for executor in all.filter(|executor| executor.group != Group::Pull) {
         executors.entry(executor.visit.node.as_str()).or_default().push(executor);
     }
     executors

@@ -186,7 +186,10 @@ fn ready(nodes: &Tally<'_>, word: StatusWord) -> Condition {
     for (word, (number, first)) in &nodes.reasons {
         message.push_str(&format!("; {word}: {number}"));
         // What failed is what a person reads this for; the rest is on the nodes.
-        if matches!(first, Reason::Failed { .. } | Reason::InterruptFailed { .. }) {
+        if matches!(
+            first,
+            Reason::Failed { .. } | Reason::InterruptFailed { .. } | Reason::PullFailed { .. }
+        ) {
             message.push_str(&format!(", first: {first}"));
         }
     }

@@ -8,12 +8,17 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::{SignedDuration, Timestamp};
 
+mod parts;
+
+pub use parts::Images;
+use parts::{failure, first_stage};
+
 use super::{Breach, audit, plan};
 use crate::model::{
-    Action, CordonMark, Desired, Executor, ExecutorPhase, ExecutorSpec, Failure, Floor, Group,
-    Input, InterruptKind, Node, NodeCleaning, NodePatch, NodeRollout, NodeRules, Observed,
-    PatchKind, Plan, Pod, PodRef, Refusal, RefusalCause, Resource, Rollout, Snapshot, Stage,
-    TaintPatch, UpstreamMaps, Work,
+    Action, CordonMark, Desired, Executor, ExecutorPhase, ExecutorSpec, Floor, Group, Input,
+    InterruptKind, Node, NodeCleaning, NodePatch, NodeRollout, NodeRules, Observed, PatchKind,
+    Plan, Pod, PodRef, Refusal, RefusalCause, Resource, Rollout, Snapshot, Stage, TaintPatch,
+    UpstreamMaps,
 };
 
 /// What becomes of one action.
@@ -49,6 +54,8 @@ pub struct World {
     pub completed: Vec<(String, String, String, Stage, u64)>,
     /// Pods that a budget does not let go, by UID.
     pub guarded: BTreeSet<String>,
+    /// How images come to nodes.
+    pub images: Images,
     /// Most nodes in progress at once, by rollout.
     pub peak: BTreeMap<String, usize>,
     versions: u64,
@@ -72,6 +79,7 @@ impl World {
             reboots: BTreeMap::new(),
             completed: Vec::new(),
             guarded: BTreeSet::new(),
+            images: Images::AtHand,
             peak: BTreeMap::new(),
             versions: 0,
         }
@@ -337,8 +345,12 @@ impl World {
         let group = spec.work.group();
         let package = spec.work.package_id();
         let name = format!(
-            "{}-{}-{}-{group}-{package}-{}",
-            spec.visit.rollout, spec.visit.node, spec.visit.visit, spec.attempt
+            "{}-{}-{}-{group}-{package}-{}{}",
+            spec.visit.rollout,
+            spec.visit.node,
+            spec.visit.visit,
+            spec.attempt,
+            if group == Group::Pull { spec.snapshot.as_str() } else { "" },
         );
         if self.input.observed.executors.contains_key(&name) {
             return false;
@@ -365,7 +377,10 @@ impl World {
             failure: None,
             terminating: false,
         };
-        self.input.observed.executors.insert(name, executor);
+        self.input.observed.executors.insert(name.clone(), executor);
+        if group == Group::Pull && self.images == Images::AtHand {
+            self.end(&name, End::Success);
+        }
         true
     }
 
@@ -407,7 +422,7 @@ impl World {
             }
             End::Failure => {
                 executor.phase = ExecutorPhase::Failed;
-                executor.failure = Some(failure(Some(stages[0]), "exit 1", false));
+                executor.failure = Some(failure(stages.first().copied(), "exit 1", false));
             }
             End::Disruption => {
                 executor.phase = ExecutorPhase::Failed;
@@ -475,26 +490,5 @@ fn patched(state: NodeRollout, patch: &NodePatch) -> NodeRollout {
         drain_start: patch.drain_start.unwrap_or(state.drain_start),
         legacy: false,
         malformed: state.malformed,
-    }
-}
-
-fn first_stage(work: &Work) -> Option<Stage> {
-    match work {
-        Work::Pull { .. } => None,
-        Work::Uninstall { .. } => Some(Stage::Uninstall),
-        Work::Install { stages, .. } => stages.first().copied(),
-        Work::Interrupt { .. } => Some(Stage::Interrupt),
-        Work::Verify { .. } => Some(Stage::PostInterrupt),
-    }
-}
-
-fn failure(stage: Option<Stage>, message: &str, disrupted: bool) -> Failure {
-    Failure {
-        stage,
-        in_check: false,
-        step: stage.map(|_| "step.sh".to_owned()),
-        exit_code: Some(1),
-        message: message.to_owned(),
-        disrupted,
     }
 }

@@ -111,6 +111,8 @@ fn nature(reason: &Reason) -> (Nature, &'static str) {
         Reason::CordonFought { .. } => (PERSON, "cordon fought over"),
         Reason::ProtectedLast { .. } => (ByItself, "protected pods, put last"),
         Reason::DeletionBlocked { .. } => (PERSON, "deletion blocked"),
+        Reason::ReferenceMissing { .. } => (PERSON, "missing Secret or ConfigMap"),
+        Reason::NotCreated { .. } => (PERSON, "object not created"),
         Reason::MalformedState { .. } => (PERSON, "annotation unreadable"),
         Reason::Frozen { .. } => (PERSON, "frozen"),
     }
@@ -127,6 +129,7 @@ pub fn since(reason: &Reason) -> Option<Timestamp> {
         | Reason::Rebooting { since }
         | Reason::Pulling { since, .. }
         | Reason::PullFailed { since, .. }
+        | Reason::NotCreated { since, .. }
         | Reason::GpusMissing { since, .. }
         | Reason::UpstreamWork { since, .. }
         | Reason::ProtectedLast { since, .. } => Some(*since),
@@ -173,6 +176,7 @@ pub fn since(reason: &Reason) -> Option<Timestamp> {
         | Reason::UnhealthyPodHeld { .. }
         | Reason::CordonFought { .. }
         | Reason::DeletionBlocked { .. }
+        | Reason::ReferenceMissing { .. }
         | Reason::MalformedState { .. }
         | Reason::Frozen { .. } => None,
     }
@@ -262,6 +266,8 @@ pub fn way_out(reason: &Reason) -> &'static str {
             "wait, or ask the owner of the pod to checkpoint and end it"
         }
         Reason::DeletionBlocked { .. } => "see what blocks the deletion",
+        Reason::ReferenceMissing { .. } => "create what the package reads, or drop it from env",
+        Reason::NotCreated { .. } => "see what stands in its way, the message names it",
         Reason::MalformedState { .. } => "repair or remove the annotation on the node",
         Reason::Frozen { .. } => "report it with the daemon's log; nothing more is touched",
     }

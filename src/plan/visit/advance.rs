@@ -9,6 +9,7 @@ use super::super::limits::{ATTEMPTS_MAX, MESSAGE_BYTES_MAX, REBOOT_DEADLINE, aft
 use super::super::select::Scope;
 use super::begin::begin_ready;
 use super::seen::{is_touched, seen};
+use super::watch::{NOT_STARTED, is_busy};
 use super::{Draft, Visit};
 use crate::model::{
     Entries, Group, Interrupt, InterruptKind, InterruptRecord, Node, Outcome, PackageId, Phase,
@@ -118,7 +119,7 @@ pub(crate) fn advance(visit: &Visit<'_>, draft: &mut Draft) {
 pub(crate) fn finish(visit: &Visit<'_>, draft: &mut Draft) {
     // The pod of a reboot that never came back says "running" for as long as its node is gone.
     let overdue = draft.record.reason.as_deref() == Some(REBOOT_OVERDUE);
-    let busy = !overdue && visit.executors.iter().any(|executor| executor.is_active());
+    let busy = !overdue && is_busy(visit, draft);
     if busy || draft.record.outcome.is_some() {
         return;
     }
@@ -146,7 +147,7 @@ fn end(draft: &mut Draft, outcome: Outcome) {
 /// Returns whether a stage failed for good in this visit, and is still wanted.
 fn given_up(visit: &Visit<'_>, draft: &Draft) -> bool {
     let reason = draft.record.reason.as_deref();
-    if [Some(REBOOT_OVERDUE), Some(DRAIN_TIMED_OUT)].contains(&reason) {
+    if [Some(REBOOT_OVERDUE), Some(DRAIN_TIMED_OUT), Some(NOT_STARTED)].contains(&reason) {
         return true;
     }
     let out_of_attempts = draft.entries.values().any(|entry| {

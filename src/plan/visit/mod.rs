@@ -19,12 +19,13 @@ use jiff::Timestamp;
 use super::deletion;
 use super::select::{Scope, node_block};
 use crate::model::{
-    Action, Entries, Executor, Group, Node, NodePatch, Outcome, PatchKind, Phase, Plan, Reason,
-    Record, StatusWord, Verdict, VisitRef,
+    Action, Entries, Executor, ExecutorPhase, Group, Node, NodePatch, Outcome, PatchKind, Phase,
+    Plan, Reason, Record, StatusWord, Verdict, VisitRef,
 };
 
 pub(crate) use advance::DRAIN_TIMED_OUT;
 pub(crate) use begin::{begin_ready, hold};
+pub(crate) use watch::remove_given_up;
 
 /// The node during this visit, as seen.
 pub(crate) struct Visit<'a> {
@@ -59,6 +60,23 @@ impl<'a> Visit<'a> {
         let executors = here.iter().filter(own).copied().collect();
         let active = here.iter().filter(|executor| executor.is_active()).copied().collect();
         Self { scope, node, record, executors, active }
+    }
+
+    /// Returns the visit as if these of its executors had ended, as they say.
+    fn with_ended<'b>(&'b self, ended: &'b [Executor]) -> Visit<'b> {
+        let seen = self.executors.iter().map(|executor| {
+            let replaced = ended.iter().find(|it| it.reference == executor.reference);
+            replaced.unwrap_or(executor)
+        });
+        // One that is deleted before it ended well is neither a success nor a failure.
+        let cut_short = |executor: &&Executor| {
+            executor.terminating
+                && executor.phase == ExecutorPhase::Failed
+                && executor.group != Group::Interrupt
+        };
+        let executors = seen.filter(|executor| !cut_short(executor)).collect();
+        let Self { scope, node, record, active, .. } = self;
+        Visit { scope, node, record, executors, active: active.clone() }
     }
 
     pub(crate) fn now(&self) -> Timestamp {
@@ -123,7 +141,10 @@ pub(crate) fn drive<'a>(
         because: None,
         drain_start: None,
     };
-    absorb::absorb(&visit, &mut draft);
+    // What took too long counts as ended; the pod itself goes once that is on record.
+    let overdue = watch::overdue(&visit);
+    absorb::absorb(&visit.with_ended(&overdue), &mut draft);
+    watch::take_in(&visit, &overdue, &mut draft);
     let winds_down = deletion::winds_down(scope, node, record);
     if winds_down {
         deletion::wind_down(&visit, &mut draft);
@@ -139,6 +160,9 @@ pub(crate) fn drive<'a>(
     }
     if winds_down {
         return deletion::awaiting_end(&visit, plan);
+    }
+    if scope.resource.paused {
+        watch::suspend(&visit, plan);
     }
     if visit.is_uncordoned() && !scope.resource.disabled {
         return cordon::lifted(&visit, plan);

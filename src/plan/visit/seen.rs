@@ -24,7 +24,7 @@ pub(crate) fn seen(
             entry.snapshot.as_ref() == Some(&executor.snapshot)
                 && group_of(entry.stage) == executor.group
         });
-        return match executor.is_stuck() {
+        return match executor.is_replaceable() {
             false => Seen::Running,
             true if recorded => Seen::CannotStart,
             true => Seen::Outdated,
@@ -70,7 +70,7 @@ pub(crate) fn active<'a>(scope: &Scope<'a>, node: &Node, package: &str) -> Optio
     };
     let mut active: Vec<&Executor> = here(scope, node).iter().filter(of_package).copied().collect();
     // One that runs says more than one that cannot start.
-    active.sort_by_key(|executor| executor.is_stuck());
+    active.sort_by_key(|executor| executor.is_replaceable());
     active.first().copied()
 }
 

@@ -89,7 +89,7 @@ fn await_executor(
         let stage = executor.running.unwrap_or(Stage::Config);
         return Verdict::wait(Reason::Running { package, stage, since });
     };
-    replace_stuck(visit, executor, entry, plan);
+    replace_stuck(executor, entry, plan);
     running(visit, executor, entry, plan)
 }
 

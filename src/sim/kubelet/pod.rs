@@ -270,8 +270,9 @@ impl PodTask {
                     }
                     return Landed::Yes;
                 }
-                Pull::Missing => {
-                    let why = format!("failed to pull and unpack image {image:?}: not found");
+                Pull::Missing | Pull::NoBuild | Pull::Unreachable => {
+                    self.edge.clock.sleep(pull.patience()).await;
+                    let why = pull.complaint(&image).unwrap_or_default();
                     self.slot(row, index).wait("ErrImagePull", why);
                     if self.report().await == Landed::ObjectGone {
                         return Landed::ObjectGone;

@@ -12,6 +12,8 @@ use serde_json::json;
 /// How long a container runs that no rule names: long enough to be seen running, short enough for
 /// a demo.
 const RUN_TIME_DEFAULT: Duration = Duration::from_millis(500);
+/// How long a container runtime waits for a registry that does not answer.
+const DIAL_TIMEOUT: Duration = Duration::from_secs(30);
 /// How long the first pull of an image to a node takes.
 const PULL_TIME_DEFAULT: Duration = Duration::from_millis(300);
 
@@ -51,6 +53,31 @@ pub enum Pull {
     Takes(Duration),
     /// There is no such image.
     Missing,
+    /// The image has no build for the node's architecture.
+    NoBuild,
+    /// The registry does not answer.
+    Unreachable,
+}
+
+impl Pull {
+    /// Returns how long the container runtime tries before it gives up.
+    pub(super) fn patience(self) -> Duration {
+        match self {
+            Self::Takes(_) | Self::Missing | Self::NoBuild => Duration::ZERO,
+            Self::Unreachable => DIAL_TIMEOUT,
+        }
+    }
+
+    /// Returns what the container runtime says of an image that it cannot pull.
+    pub(super) fn complaint(self, image: &str) -> Option<String> {
+        let why = match self {
+            Self::Takes(_) => return None,
+            Self::Missing => "not found",
+            Self::NoBuild => "no match for platform in manifest: not found",
+            Self::Unreachable => "failed to do request: dial tcp: i/o timeout",
+        };
+        Some(format!("failed to pull and unpack image {image:?}: {why}"))
+    }
 }
 
 /// How one container ends.

@@ -5,7 +5,7 @@ use nodewright::cluster::executor::build;
 use nodewright::model::{ExecutorSpec, Stage, Work};
 use serde_json::{Value, json};
 
-use super::{executor_spec, install, interrupt, package, settings, to_value, verify};
+use super::{executor_spec, install, interrupt, package, pull, settings, to_value, verify};
 
 fn built(work: Work) -> Value {
     to_value(&build(&executor_spec(work), &settings()))
@@ -28,6 +28,11 @@ fn an_install_pod_is_this() {
 #[test]
 fn an_interrupt_pod_is_this() {
     insta::assert_snapshot!("interrupt", golden(interrupt()));
+}
+
+#[test]
+fn a_pull_pod_is_this_and_has_no_rights_on_the_host() {
+    insta::assert_snapshot!("pull", golden(pull()));
 }
 
 #[test]

@@ -6,7 +6,7 @@ use nodewright::cluster::slim_pod::SlimPod;
 use nodewright::model::{Executor, ExecutorPhase, Failure, Group, Stage, Work};
 use serde_json::{Value, json};
 
-use super::{executor_spec, install, interrupt, settings, to_value, verify, visit};
+use super::{executor_spec, install, interrupt, pull, settings, to_value, verify, visit};
 
 /// Builds an executor pod as we do, and gives it a status.
 fn pod(work: Work, status: Value) -> Value {
@@ -239,4 +239,50 @@ fn packages_with_names_like_stages_are_told_apart() {
         ended("config-applycheck", 0, ""),
     ];
     assert_eq!(executor(work, status("Succeeded", &init)).completed, [Stage::Apply]);
+}
+
+/// A pull pod whose containers stand like this.
+fn pulled(phase: &str, package: Value, agent: Value) -> Executor {
+    executor(pull(), json!({"phase": phase, "containerStatuses": [package, agent]}))
+}
+
+#[test]
+fn a_pull_has_succeeded_once_both_images_were_started() {
+    let (package, agent) = ("pull-package", "pull-agent");
+    // An agent that knows no --version, a shell that is not there: the images are.
+    let seen = pulled("Failed", ended(package, 128, ""), ended(agent, 2, "usage"));
+    assert_eq!((seen.group, seen.phase), (Group::Pull, ExecutorPhase::Succeeded));
+    assert!(seen.finished.is_some(), "its age counts");
+    let seen = pulled("Pending", waiting(package, "ContainerCreating"), ended(agent, 0, ""));
+    assert_eq!(seen.phase, ExecutorPhase::Running);
+    assert!(seen.waiting.is_some_and(|waiting| waiting.is_being_created()));
+    let seen = executor(pull(), json!({"phase": "Failed", "reason": "OutOfpods"}));
+    assert_eq!(seen.phase, ExecutorPhase::Failed);
+    assert!(failure(&seen).disrupted && !seen.begun);
+}
+
+#[test]
+fn t19_the_image_that_cannot_be_pulled_is_the_one_that_is_named() {
+    for reason in ["ErrImagePull", "ImagePullBackOff", "InvalidImageName", "CrashLoopBackOff"] {
+        let mut agent = waiting("pull-agent", reason);
+        agent["image"] = json!("registry.example/agent:7");
+        let seen = pulled("Pending", waiting("pull-package", "ContainerCreating"), agent);
+        let waiting = seen.waiting.expect("it waits");
+        assert_eq!((waiting.reason.as_str(), waiting.message.as_str()), (reason, "more"));
+        assert_eq!(waiting.image, "registry.example/agent:7");
+    }
+}
+
+#[test]
+fn a_container_waits_since_the_one_before_it_ended() {
+    let prefix = "kernel-tuning";
+    let init = [
+        ended(&format!("{prefix}-init"), 0, ""),
+        waiting(&format!("{prefix}-apply"), "ErrImagePull"),
+        waiting(&format!("{prefix}-applycheck"), "PodInitializing"),
+    ];
+    let seen = executor(install(), status("Pending", &init));
+    let since = seen.waiting.expect("it waits").since;
+    assert_eq!(since.to_string(), "2026-03-01T08:05:00Z");
+    assert!(seen.begun);
 }

@@ -8,6 +8,7 @@ mod executor;
 mod executor_state;
 mod faults;
 mod names;
+mod names_t21;
 mod node_state;
 mod observe;
 mod shelf;
@@ -69,6 +70,10 @@ fn interrupt() -> Work {
     let services = vec!["containerd".to_owned(), "kubelet".to_owned()];
     let interrupt = Interrupt { kind: InterruptKind::Service, services };
     Work::Interrupt { package: package(), interrupt }
+}
+
+fn pull() -> Work {
+    Work::Pull { package: package() }
 }
 
 fn verify() -> Work {

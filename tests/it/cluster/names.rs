@@ -5,7 +5,7 @@ use nodewright::cluster::names::{
     visit_of_label,
 };
 
-use super::{executor_spec, install, interrupt, verify, visit};
+use super::{executor_spec, install, interrupt, pull, verify, visit};
 
 #[test]
 fn safe_names_follow_upstreams_rule() {
@@ -52,6 +52,11 @@ fn executor_names_differ_with_everything_that_makes_another_executor() {
         name_with(|spec| spec.visit.rollout = "cpu".to_owned()),
         name_with(|spec| spec.work = verify()),
         name_with(|spec| spec.work = interrupt()),
+        name_with(|spec| spec.work = pull()),
+        name_with(|spec| {
+            spec.work = pull();
+            spec.snapshot = "nw-of-another-target".to_owned();
+        }),
     ];
     for (at, name) in names.iter().enumerate() {
         assert!(name.len() <= 63, "{name}");

@@ -113,6 +113,13 @@ impl Replay<'_> {
     }
 
     fn executor_created(&mut self, request: &Request, node: &str) {
+        if label(&request.body, keys::GROUP) == "pull" {
+            let spec = &request.body["spec"];
+            let rights = ["hostPID", "hostNetwork", "volumes", "initContainers"];
+            let found = rights.iter().find(|right| !spec[**right].is_null());
+            assert!(found.is_none(), "{request}: a pull with {found:?}");
+            return;
+        }
         let package = label(&request.body, keys::PACKAGE);
         let name = package.rsplit_once('-').map_or(package, |(name, _)| name);
         let now = self.nodes.get(node).cloned().unwrap_or_default();

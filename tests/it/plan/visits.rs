@@ -214,6 +214,7 @@ fn a_disrupted_pod_costs_no_attempt() {
     for _ in 0..10 {
         world.settle();
         assert_eq!(world.finish_all(End::Disruption), 1);
+        world.pass(300);
     }
     world.run();
     complete(&world);
@@ -333,9 +334,12 @@ fn a_pod_that_cannot_start_is_replaced_when_its_image_is_corrected() {
     world.settle();
     for executor in world.input.observed.executors.values_mut() {
         executor.phase = ExecutorPhase::Pending;
+        executor.begun = false;
         executor.running = None;
         let (reason, message) = ("ErrImagePull".to_owned(), "no such tag".to_owned());
-        executor.waiting = Some(Waiting { reason, message });
+        let image = "registry.example/motd:1.0.0".to_owned();
+        let since = executor.created;
+        executor.waiting = Some(Waiting { reason, message, image, since });
     }
     world.settle();
     assert_eq!(world.active().len(), 1, "while it is wanted it is waited for");

@@ -88,13 +88,22 @@ pub fn every_reason() -> Vec<Reason> {
         Reason::CordonFought { manager: "autoscaler".to_owned(), times: 3 },
         Reason::ProtectedLast { first: first.clone(), since },
         Reason::DeletionBlocked { why: "paused".to_owned() },
+        Reason::ReferenceMissing {
+            package: "kernel".to_owned(),
+            object: "Secret nodewright/license".to_owned(),
+        },
+        Reason::NotCreated {
+            object: "configmap nw-1f".to_owned(),
+            why: "it is there with other content".to_owned(),
+            since,
+        },
         Reason::MalformedState { why },
         Reason::Frozen { invariant: "two interrupts at once".to_owned() },
     ]
 }
 
 /// As many as `Reason` has variants: the test below counts them in the source.
-const REASONS: usize = 56;
+const REASONS: usize = 58;
 
 #[test]
 fn every_reason_is_here_once() {
@@ -184,6 +193,8 @@ fn concern_follows_kind_and_reason() {
     CordonFought: wait NeedsPerson, blocked NeedsPerson
     ProtectedLast: wait Waits, blocked NeedsPerson
     DeletionBlocked: wait NeedsPerson, blocked NeedsPerson
+    ReferenceMissing: wait NeedsPerson, blocked NeedsPerson
+    NotCreated: wait NeedsPerson, blocked NeedsPerson
     MalformedState: wait NeedsPerson, blocked NeedsPerson
     Frozen: wait NeedsPerson, blocked NeedsPerson
     "#);

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use nodewright::model::{
-    Action, CordonMark, Entry, InterruptKind, InterruptRecord, NodePatch, Outcome, Package,
+    Action, CordonMark, Entry, Group, InterruptKind, InterruptRecord, NodePatch, Outcome, Package,
     PatchKind, Phase, Record, Snapshot, Stage, State, Verdict, Work,
 };
 use nodewright::plan::world::{Fate, World};
@@ -227,6 +227,8 @@ fn first_step(world: &mut World) -> String {
         let (plan, breaches, done) = world.tick(|_| Fate::Done);
         let step = plan.actions.iter().find_map(|action| match action {
             Action::PatchNode(patch) => Some(patched(patch)),
+            // Images come first wherever a node is to be held: that is told elsewhere.
+            Action::CreateExecutor(spec) if spec.work.group() == Group::Pull => None,
             Action::CreateExecutor(spec) => Some(started(&spec.work)),
             Action::CreateSnapshot(_)
             | Action::DeleteSnapshot(_)

@@ -1,0 +1,440 @@
+//! Images first: a node that is about to be cordoned gets them by a pod that disturbs nobody.
+//!
+//! In: the nodes that a batch would pick, and the pull pods that are there. Out: whether a node may
+//! be picked, the pods to create, and why an image is not there. A tag that is missing, a platform
+//! that the image has no build for, or a registry that is down costs no cordon and no eviction.
+//! Must never: fail a batch. A node whose images cannot be pulled was not touched.
+//!
+//! A pull pod that cannot is left to its kubelet, which asks the registry again after 10 s, 20 s, …
+//! and then every 5 minutes; so it also says since when the image is missing.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use jiff::Timestamp;
+
+use super::limits::{START_DEADLINE, after, back_off};
+use super::select::Scope;
+use super::wake;
+use crate::model::{
+    Action, Executor, ExecutorPhase, ExecutorSpec, Group, Input, Node, OpenBatch, PULL_VISIT,
+    Package, Plan, Reason, Rollout, Verdict, VisitRef, Work,
+};
+
+/// How long an image may take to arrive: tens of gigabytes over a slow link. It only frees the
+/// place in the batch; the kubelet goes on.
+const ARRIVAL_DEADLINE: Duration = Duration::from_mins(30);
+
+/// How long a success is believed: the kubelet removes images that nothing uses when a disk fills.
+const SUCCESS_KEPT: Duration = Duration::from_hours(1);
+
+/// Nodes of one architecture that may fail at an image nobody has pulled yet, before it is taken
+/// for missing everywhere. One more may try every 5 minutes.
+const FAILURES_MAX: u32 = 3;
+
+/// The label that says which builds of an image a node can run.
+const ARCHITECTURE: &str = "kubernetes.io/arch";
+
+/// What stands between a node and its pick.
+pub(crate) enum Gate {
+    /// Nothing: its images are there, or nothing is disturbed without them.
+    Open,
+    /// Its images are on their way; it takes a place in the batch.
+    Pulling {
+        /// What is said of the node.
+        verdict: Verdict,
+        /// Pods to create, or to replace.
+        actions: Vec<Action>,
+        /// When time alone changes it.
+        wake_at: Option<Timestamp>,
+    },
+    /// An image cannot be pulled; others may have its place.
+    Failed {
+        /// What is said of the node.
+        verdict: Verdict,
+        /// When time alone changes it.
+        wake_at: Option<Timestamp>,
+    },
+}
+
+impl Gate {
+    /// Returns why the node cannot be picked, and plans to look again.
+    pub(crate) fn failure(&self, plan: &mut Plan) -> Option<Verdict> {
+        let Self::Failed { verdict, wake_at } = self else { return None };
+        if let Some(at) = *wake_at {
+            wake(plan, at);
+        }
+        Some(verdict.clone())
+    }
+
+    /// Returns what a node with a place in the batch still waits for, and plans what it needs.
+    pub(crate) fn pulling(self, plan: &mut Plan) -> Option<Verdict> {
+        let Self::Pulling { verdict, actions, wake_at } = self else { return None };
+        if let Some(at) = wake_at.filter(|at| *at < Timestamp::MAX) {
+            wake(plan, at);
+        }
+        plan.actions.extend(actions);
+        Some(verdict)
+    }
+}
+
+/// How far one package's images are on one node.
+enum Arrival<'a> {
+    /// No pod has been created for this snapshot.
+    Missing,
+    Pulling {
+        since: Timestamp,
+        until: Timestamp,
+    },
+    Here,
+    /// It succeeded too long ago.
+    Stale(&'a Executor),
+    /// The pod was lost before it could pull; the next attempt may begin.
+    Again {
+        attempt: u32,
+    },
+    Failed {
+        failure: Failure,
+        until: Option<Timestamp>,
+    },
+}
+
+#[derive(Clone)]
+struct Failure {
+    image: String,
+    why: String,
+    since: Timestamp,
+}
+
+/// The pull pods of one rollout.
+pub(crate) struct Pulls<'s, 'a> {
+    pub scope: &'s Scope<'a>,
+    by_node: BTreeMap<&'a str, Vec<&'a Executor>>,
+}
+
+impl<'s, 'a> Pulls<'s, 'a> {
+    pub(crate) fn new(scope: &'s Scope<'a>) -> Self {
+        let mut by_node: BTreeMap<&str, Vec<&Executor>> = BTreeMap::new();
+        for executor in scope.input.observed.executors.values() {
+            if executor.group == Group::Pull && executor.visit.rollout == scope.rollout.name {
+                by_node.entry(&executor.visit.node).or_default().push(executor);
+            }
+        }
+        Self { scope, by_node }
+    }
+
+    /// Returns what stands between the node and its pick into `batch`.
+    pub(crate) fn gate(&self, node: &'a Node, batch: &OpenBatch) -> Gate {
+        let packages = self.packages(node);
+        let arrivals: Vec<(&Package, Arrival<'_>)> =
+            packages.into_iter().map(|package| (package, self.arrival(node, package))).collect();
+        for (package, arrival) in &arrivals {
+            if let Arrival::Failed { failure, until } = arrival {
+                let verdict = failed(package, &node.name, failure);
+                return Gate::Failed { verdict, wake_at: *until };
+            }
+        }
+        for (package, arrival) in &arrivals {
+            if matches!(arrival, Arrival::Missing)
+                && let Some((verdict, wake_at)) = self.failing_elsewhere(node, package, batch)
+            {
+                return Gate::Failed { verdict, wake_at };
+            }
+        }
+        self.pulling(node, &arrivals)
+    }
+
+    fn pulling(&self, node: &Node, arrivals: &[(&'a Package, Arrival<'_>)]) -> Gate {
+        let mut actions = Vec::new();
+        let mut first: Option<(&Package, Timestamp)> = None;
+        let mut wake_at: Option<Timestamp> = None;
+        for (package, arrival) in arrivals {
+            let since = match arrival {
+                Arrival::Here => continue,
+                Arrival::Pulling { since, until } => {
+                    wake_at = Some(wake_at.map_or(*until, |at| at.min(*until)));
+                    *since
+                }
+                Arrival::Missing => {
+                    actions.push(self.create(node, package, 1));
+                    self.scope.input.now
+                }
+                Arrival::Again { attempt } => {
+                    actions.push(self.create(node, package, *attempt));
+                    self.scope.input.now
+                }
+                Arrival::Stale(executor) => {
+                    actions.push(delete(executor));
+                    self.scope.input.now
+                }
+                // Told before: it does not come this far.
+                Arrival::Failed { failure, .. } => failure.since,
+            };
+            if first.is_none_or(|(_, known)| since < known) {
+                first = Some((package, since));
+            }
+        }
+        let Some((package, since)) = first else { return Gate::Open };
+        let verdict = Verdict::wait(Reason::Pulling { package: package.id(), since });
+        Gate::Pulling { verdict, actions, wake_at }
+    }
+
+    /// Returns whether none of these nodes can be picked for want of an image.
+    pub(crate) fn all_fail(&self, nodes: &[&'a Node], batch: &OpenBatch) -> bool {
+        !self.by_node.is_empty()
+            && nodes.iter().all(|node| matches!(self.gate(node, batch), Gate::Failed { .. }))
+    }
+
+    /// Puts nodes whose images cannot be pulled behind those that have not been tried.
+    pub(crate) fn failed_last(&self, nodes: Vec<&'a Node>) -> Vec<&'a Node> {
+        if self.by_node.is_empty() {
+            return nodes;
+        }
+        let is_failing = |node: &Node| {
+            let packages = self.packages(node);
+            packages
+                .iter()
+                .any(|package| matches!(self.arrival(node, package), Arrival::Failed { .. }))
+        };
+        let (failing, others): (Vec<_>, Vec<_>) =
+            nodes.into_iter().partition(|node| is_failing(node));
+        others.into_iter().chain(failing).collect()
+    }
+
+    /// Returns the packages whose images must be there first: all that a visit would run, once any
+    /// of them interrupts, since the node is held while the others run as well.
+    fn packages(&self, node: &Node) -> Vec<&'a Package> {
+        let needs = self.scope.needs(node);
+        if needs.values().all(|need| need.interrupt.is_none()) {
+            return Vec::new();
+        }
+        needs.keys().filter_map(|name| self.scope.rollout.packages.get(name)).collect()
+    }
+
+    /// Returns the pull pods of a package on a node, the newest last.
+    fn pods(&self, node: &Node, package: &Package) -> Vec<&'a Executor> {
+        let snapshot = self.scope.snapshot_name(package);
+        let here = self.by_node.get(node.name.as_str()).map_or(&[][..], Vec::as_slice);
+        let ours = here.iter().filter(|executor| {
+            executor.visit.node_uid == node.uid && executor.snapshot == snapshot
+        });
+        let mut ours: Vec<&Executor> = ours.copied().collect();
+        ours.sort_by_key(|executor| executor.attempt);
+        ours
+    }
+
+    fn arrival(&self, node: &Node, package: &Package) -> Arrival<'a> {
+        let now = self.scope.input.now;
+        let pods = self.pods(node, package);
+        let Some(newest) = pods.last().copied() else { return Arrival::Missing };
+        let since = pods.iter().map(|pod| pod.created).min().unwrap_or(newest.created);
+        let created = newest.created;
+        let fails = |image: &str, why: String, until| {
+            let image = if image.is_empty() { package.image_reference() } else { image.to_owned() };
+            Arrival::Failed { failure: Failure { image, why, since }, until }
+        };
+        if newest.terminating {
+            return Arrival::Pulling { since, until: Timestamp::MAX };
+        }
+        match (&newest.phase, &newest.waiting) {
+            (ExecutorPhase::Succeeded, _) => {
+                let ended = newest.finished.unwrap_or(created);
+                let fresh = now < after(ended, SUCCESS_KEPT);
+                if fresh { Arrival::Here } else { Arrival::Stale(newest) }
+            }
+            (ExecutorPhase::Failed, _) => {
+                let failures = i32::try_from(newest.attempt).unwrap_or(i32::MAX);
+                let until = after(newest.finished.unwrap_or(created), back_off(failures));
+                let told = newest.failure.as_ref().map(|failure| failure.message.as_str());
+                let why = format!(
+                    "its pod was lost: {}; tried again at {until:.0}",
+                    told.unwrap_or("no reason was given")
+                );
+                if now < until {
+                    fails("", why, Some(until))
+                } else {
+                    Arrival::Again { attempt: newest.attempt.saturating_add(1) }
+                }
+            }
+            (ExecutorPhase::Pending | ExecutorPhase::Running, Some(waiting))
+                if !waiting.is_being_created() =>
+            {
+                let why = format!("{}: {}", waiting.reason, waiting.message);
+                fails(&waiting.image, why, None)
+            }
+            (ExecutorPhase::Pending | ExecutorPhase::Running, waiting) => {
+                let untouched = waiting.is_none() && newest.phase == ExecutorPhase::Pending;
+                let limit = if untouched { START_DEADLINE } else { ARRIVAL_DEADLINE };
+                let until = after(created, limit);
+                if now < until {
+                    return Arrival::Pulling { since, until };
+                }
+                let why = if untouched {
+                    "the kubelet has not started the pod: look at the kubelet".to_owned()
+                } else {
+                    let pod = &newest.reference;
+                    format!("not there after 30 minutes, look at the events of pod {pod}")
+                };
+                fails(waiting.as_ref().map_or("", |waiting| &waiting.image), why, None)
+            }
+        }
+    }
+
+    /// Returns the failure of others that is taken for this node's: enough nodes of its kind cannot
+    /// pull an image that none of them has. It keeps a wrong tag from leaving a pod on every node.
+    fn failing_elsewhere(
+        &self,
+        node: &Node,
+        package: &Package,
+        batch: &OpenBatch,
+    ) -> Option<(Verdict, Option<Timestamp>)> {
+        let kind = node.labels.get(ARCHITECTURE);
+        let alike = || {
+            let nodes = self.scope.nodes.iter().copied();
+            nodes.filter(move |other| other.labels.get(ARCHITECTURE) == kind)
+        };
+        let tried = alike().filter(|other| self.by_node.contains_key(other.name.as_str()));
+        let failing: Vec<(&Node, Failure)> = tried
+            .filter_map(|other| match self.arrival(other, package) {
+                Arrival::Failed { failure, .. } => Some((other, failure)),
+                Arrival::Missing
+                | Arrival::Pulling { .. }
+                | Arrival::Here
+                | Arrival::Stale(_)
+                | Arrival::Again { .. } => None,
+            })
+            .collect();
+        let (first, failure) = failing.iter().min_by_key(|(_, failure)| failure.since)?;
+        let waited = self.scope.input.now.duration_since(failure.since).as_secs();
+        let period = i64::try_from(START_DEADLINE.as_secs()).unwrap_or(i64::MAX);
+        let more = u32::try_from(waited / period).unwrap_or(0);
+        let allowed = FAILURES_MAX.max(batch.size).saturating_add(more);
+        if u32::try_from(failing.len()).unwrap_or(u32::MAX) < allowed {
+            return None;
+        }
+        let snapshot = self.scope.snapshot_name(package);
+        let is_proven = alike().any(|other| {
+            let entry = self.scope.entries(other).get(&package.id());
+            let visited = entry.is_some_and(|entry| entry.snapshot.as_deref() == Some(snapshot));
+            visited || matches!(self.arrival(other, package), Arrival::Here)
+        });
+        let next = after(failure.since, START_DEADLINE.saturating_mul(more.saturating_add(1)));
+        (!is_proven).then(|| (failed(package, &first.name, failure), Some(next)))
+    }
+
+    fn create(&self, node: &Node, package: &Package, attempt: u32) -> Action {
+        let Scope { rollout, resource, .. } = self.scope;
+        Action::CreateExecutor(ExecutorSpec {
+            visit: VisitRef {
+                rollout: rollout.name.clone(),
+                node: node.name.clone(),
+                node_uid: node.uid.clone(),
+                visit: PULL_VISIT,
+            },
+            rollout_uid: resource.uid.clone(),
+            generation: resource.generation,
+            order: 0,
+            attempt,
+            snapshot: self.scope.snapshot_name(package).to_owned(),
+            work: Work::Pull { package: package.clone() },
+            tolerations: rollout.tolerations.clone(),
+        })
+    }
+}
+
+fn failed(package: &Package, node: &str, failure: &Failure) -> Verdict {
+    let Failure { image, why, since } = failure.clone();
+    let (package, node) = (package.id(), node.to_owned());
+    Verdict::blocked(Reason::PullFailed { package, image, node, why, since })
+}
+
+fn delete(executor: &Executor) -> Action {
+    Action::DeleteExecutor {
+        rollout: executor.visit.rollout.clone(),
+        node: executor.visit.node.clone(),
+        pod: executor.reference.clone(),
+    }
+}
+
+/// Deletes pull pods that nothing waits for any more: at once, since nothing of them runs on a
+/// host. Those that served a visit go in one request with its pods, see [`served_with`].
+pub(crate) fn plan_cleanup(input: &Input, plan: &mut Plan) {
+    let pulls = || input.observed.executors.values().filter(|it| it.group == Group::Pull);
+    let mut wanted: BTreeMap<&str, BTreeSet<String>> = BTreeMap::new();
+    let mut attempts: BTreeMap<(&VisitRef, &str), (u32, u32)> = BTreeMap::new();
+    for executor in pulls() {
+        let name = executor.visit.rollout.as_str();
+        let rollout = input.desired.rollouts.get(name);
+        wanted.entry(name).or_insert_with(|| rollout.map(snapshots).unwrap_or_default());
+        let range = attempts
+            .entry((&executor.visit, &executor.snapshot))
+            .or_insert((executor.attempt, executor.attempt));
+        *range = (range.0.min(executor.attempt), range.1.max(executor.attempt));
+    }
+    for executor in pulls().filter(|executor| !executor.terminating) {
+        let is_wanted = wanted
+            .get(executor.visit.rollout.as_str())
+            .is_some_and(|wanted| wanted.contains(&executor.snapshot) && may_pull(input, executor));
+        // The first says since when, the last what is wrong now.
+        let is_between = attempts
+            .get(&(&executor.visit, executor.snapshot.as_str()))
+            .is_some_and(|(first, last)| (first + 1..*last).contains(&executor.attempt));
+        let succeeded = executor.phase == ExecutorPhase::Succeeded;
+        let limit = after(executor.finished.unwrap_or(executor.created), SUCCESS_KEPT);
+        let is_over = match service(input, executor) {
+            Service::None => !is_wanted || is_between || (succeeded && limit <= input.now),
+            Service::Ended => limit <= input.now,
+            Service::UnderWay => false,
+        };
+        let is_readable = !input.desired.invalid.contains_key(&executor.visit.rollout);
+        if is_over && is_readable {
+            plan.actions.push(delete(executor));
+        } else if succeeded && limit > input.now {
+            wake(plan, limit);
+        }
+    }
+}
+
+fn snapshots(rollout: &Rollout) -> BTreeSet<String> {
+    rollout.packages.values().map(|package| package.snapshot_name(&rollout.name)).collect()
+}
+
+/// Returns whether the rollout still wants anything on the node of this pull.
+fn may_pull(input: &Input, executor: &Executor) -> bool {
+    let VisitRef { rollout, node, node_uid, .. } = &executor.visit;
+    let resource = input.observed.resources.get(rollout);
+    let node = input.observed.nodes.get(node).filter(|node| node.uid == *node_uid);
+    let wanted = input.desired.rollouts.get(rollout);
+    resource.is_some_and(|it| !it.deleting && !it.paused && !it.disabled)
+        && node.zip(wanted).is_some_and(|(node, wanted)| wanted.selects(&node.labels))
+}
+
+/// What a pull pod was good for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Service {
+    /// The node has not been picked since.
+    None,
+    /// Its visit is under way.
+    UnderWay,
+    /// Its visit is over.
+    Ended,
+}
+
+fn service(input: &Input, executor: &Executor) -> Service {
+    let VisitRef { rollout, node, node_uid, .. } = &executor.visit;
+    let node = input.observed.nodes.get(node).filter(|node| node.uid == *node_uid);
+    let record = node.and_then(|node| node.rollouts.get(rollout)?.record.as_ref());
+    match record.filter(|record| executor.created <= record.picked) {
+        None => Service::None,
+        Some(record) if record.is_open() => Service::UnderWay,
+        Some(_) => Service::Ended,
+    }
+}
+
+/// Returns the pulls that go with the pods of a visit that is over, if all of them have served.
+pub(crate) fn served_with(input: &Input, visit: &VisitRef) -> Option<VisitRef> {
+    let pull = VisitRef { visit: PULL_VISIT, ..visit.clone() };
+    let mut pods = input.observed.executors.values().filter(|it| it.visit == pull).peekable();
+    pods.peek()?;
+    pods.all(|executor| service(input, executor) == Service::Ended).then_some(pull)
+}
