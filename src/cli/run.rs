@@ -190,13 +190,19 @@ pub struct NodeArgs {
     /// A backstop: the kubelet ends the pod after the sum over its stages and a quarter of an hour.
     #[arg(long, value_name = "DURATION", default_value = "1h")]
     pub stage_timeout: GoDuration,
-    /// Applies packages again after each reboot of a node, its own included.
+    /// Applies packages again after each reboot of a node that was not ours: for hosts that forget.
+    ///
+    /// Paced like any change, at most once per boot. A reboot interrupt is not owed again; with
+    /// runtimeRequired and autoTaintNewNodes the node is tainted again first.
     #[arg(
         long, value_name = "BOOL", default_value_t = false, default_missing_value = "true",
         num_args = 0..=1, action = clap::ArgAction::Set
     )]
     pub reapply_on_reboot: bool,
     /// Keeps workloads off a node by this taint until its runtimeRequired resources are complete.
+    ///
+    /// Taken off, with the one under the former name, when they are; put on nodes that join where
+    /// autoTaintNewNodes is set.
     #[arg(
         long, value_name = "TAINT", value_parser = values::taint,
         default_value = "nodewright.nvidia.com=runtime-required:NoSchedule"

@@ -8,6 +8,7 @@
 
 pub mod act;
 mod budgets;
+mod claims;
 pub mod connect;
 pub mod error;
 pub mod events;

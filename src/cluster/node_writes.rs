@@ -24,12 +24,13 @@ impl Actor {
         proof: &LeaderProof,
         patch: &TaintPatch,
     ) -> Result<Outcome, ClusterError> {
+        let is_annotated = self.store.node(&patch.node).is_some_and(|node| node.annotated);
         let mutation = Mutation {
             what: format!("changing the taints of node {}", patch.node),
             verb: Verb::Patch,
             path: format!("/api/v1/nodes/{}", patch.node),
             body: Body::JsonPatch,
-            content: taint_operations(patch),
+            content: taint_operations(patch, is_annotated),
         };
         self.change_node(proof, mutation).await
     }
@@ -120,54 +121,64 @@ impl Actor {
 
 /// Tests the UID and every taint that was read, then changes single places of the list: taints
 /// carry more than we keep, and others add theirs at any time (failures J1).
-fn taint_operations(patch: &TaintPatch) -> Value {
+fn taint_operations(patch: &TaintPatch, is_annotated: bool) -> Value {
     let TaintPatch { node_uid, resource_version, before, after, .. } = patch;
     let mut operations = vec![test("/metadata/uid", &json!(node_uid))];
     let place = |index: usize| format!("/spec/taints/{index}");
+    let goes = |taint: &Taint| !after.contains(taint);
     for (index, taint) in before.iter().enumerate() {
         operations.push(test(&format!("{}/key", place(index)), &json!(taint.key)));
         operations.push(test(&format!("{}/effect", place(index)), &json!(taint.effect)));
+        // With another value it is another's. An empty one may not be there to be tested.
+        if goes(taint) && !taint.value.is_empty() {
+            operations.push(test(&format!("{}/value", place(index)), &json!(taint.value)));
+        }
     }
-    let stays = |taint: &Taint| after.contains(taint);
     for (index, taint) in before.iter().enumerate().rev() {
-        if !stays(taint) {
+        if goes(taint) {
             operations.push(json!({ "op": "remove", "path": place(index) }));
         }
     }
     let added: Vec<&Taint> = after.iter().filter(|taint| !before.contains(taint)).collect();
     let alone = before.is_empty() && !added.is_empty();
-    if alone {
-        // There may be no list to test or to append to.
+    let marks = marks(patch);
+    if alone || (!marks.is_empty() && !is_annotated) {
+        // There may be no list or map to test or to add to: so it was at this version.
         operations.push(test("/metadata/resourceVersion", &json!(resource_version)));
+    }
+    if alone {
         operations.push(json!({ "op": "add", "path": "/spec/taints", "value": added }));
     } else {
         let append = |taint| json!({ "op": "add", "path": "/spec/taints/-", "value": taint });
         operations.extend(added.into_iter().map(append));
     }
-    operations.extend(marks(patch));
+    if !marks.is_empty() && !is_annotated {
+        operations.push(json!({ "op": "add", "path": "/metadata/annotations", "value": {} }));
+    }
+    operations.extend(marks);
+    if patch.cordon_after == Some(true) {
+        let path = "/spec/unschedulable";
+        operations.push(json!({ "op": "add", "path": path, "value": true }));
+    }
     Value::Array(operations)
 }
 
-/// The annotations, and the cordon, that go with a change of taints.
+/// The annotations that go with a change of taints.
 fn marks(patch: &TaintPatch) -> Vec<Value> {
     let mut operations = Vec::new();
     let path =
         |key: &str| format!("/metadata/annotations/{}", key.replace('~', "~0").replace('/', "~1"));
+    let add = |path: &str| json!({ "op": "add", "path": path, "value": MARK });
     if let Some(key) = &patch.auto_taint_mark {
-        let path = path(&keys::auto_taint(key));
-        operations.push(json!({ "op": "add", "path": path, "value": MARK }));
+        operations.push(add(&path(&keys::auto_taint(key))));
     }
     let cordon = path(keys::RUNTIME_REQUIRED_CORDON);
     match patch.cordon_after {
-        Some(true) => {
-            operations.push(json!({ "op": "add", "path": cordon, "value": MARK }));
-            let schedulable = "/spec/unschedulable";
-            operations.push(json!({ "op": "add", "path": schedulable, "value": true }));
-        }
+        Some(true) => operations.push(add(&cordon)),
         Some(false) => {
             // `remove` fails where there is nothing, and the mark may be under either prefix.
             for path in [cordon, path(&legacy::former(keys::RUNTIME_REQUIRED_CORDON))] {
-                operations.push(json!({ "op": "add", "path": path, "value": MARK }));
+                operations.push(add(&path));
                 operations.push(json!({ "op": "remove", "path": path }));
             }
         }

@@ -9,6 +9,7 @@ use jiff::Timestamp;
 use kube::core::ObjectMeta;
 use serde::Deserialize;
 
+use super::claims::read_claims;
 use super::legacy;
 use super::node_state::{MARK, read_annotations};
 use super::slim::{WireMeta, null_as_empty, watchable_as};
@@ -98,10 +99,15 @@ impl From<WireNode> for SlimNode {
     fn from(wire: WireNode) -> Self {
         let WireNode { mut metadata, spec, status } = wire;
         let shell = metadata.shell();
+        let taints: Vec<Taint> = spec.taints.into_iter().map(Taint::from).collect();
+        let conditions = &status.conditions;
+        let claims = read_claims(&metadata.labels, &metadata.annotations, &taints, conditions);
+        let annotated = !metadata.annotations.is_empty();
         metadata.annotations.retain(|key, _| legacy::is_ours(key));
+        // Worked on under the former name is not new either; what people wrote says nothing.
+        let is_new = !metadata.annotations.keys().any(|key| key != keys::HOLD);
         let unschedulable_manager = unschedulable_manager(&metadata);
         let hold = metadata.annotations.get(keys::HOLD).cloned();
-        let is_new = metadata.annotations.is_empty();
         let (rollouts, cordons) = read_annotations(&metadata.annotations);
         let ready = status.conditions.iter().find(|condition| condition.kind == "Ready");
         let node = Node {
@@ -113,7 +119,7 @@ impl From<WireNode> for SlimNode {
                 .iter()
                 .any(|label| metadata.labels.get(*label).is_some_and(|it| it == MARK)),
             labels: metadata.labels,
-            taints: spec.taints.into_iter().map(Taint::from).collect(),
+            taints,
             unschedulable: spec.unschedulable,
             unschedulable_manager,
             ready: ready.is_some_and(|condition| condition.status == "True"),
@@ -123,8 +129,9 @@ impl From<WireNode> for SlimNode {
             deleting: metadata.deletion_timestamp.is_some(),
             hold,
             is_new,
+            annotated,
             gpus: status.allocatable.get(GPU_RESOURCE).and_then(|text| text.parse().ok()),
-            claims: Vec::new(),
+            claims,
             cordons,
             rollouts,
         };
@@ -177,6 +184,7 @@ pub fn is_same_node(one: &Node, other: &Node) -> bool {
         ignored,
         hold,
         is_new,
+        annotated,
         gpus,
         claims,
         cordons,
@@ -197,6 +205,7 @@ pub fn is_same_node(one: &Node, other: &Node) -> bool {
         && *ignored == other.ignored
         && *hold == other.hold
         && *is_new == other.is_new
+        && *annotated == other.annotated
         && *gpus == other.gpus
         && *claims == other.claims
         && *cordons == other.cordons

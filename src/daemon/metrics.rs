@@ -322,6 +322,8 @@ fn invariant_word(invariant: Invariant) -> &'static str {
         Invariant::OneExecutor => "OneExecutor",
         Invariant::OneReboot => "OneReboot",
         Invariant::ForeignCordon => "ForeignCordon",
+        Invariant::ForeignTaint => "ForeignTaint",
+        Invariant::HandsOff => "HandsOff",
         Invariant::OpenBatch => "OpenBatch",
         Invariant::OrderNumbers => "OrderNumbers",
         Invariant::OnePatch => "OnePatch",

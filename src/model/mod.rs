@@ -39,7 +39,7 @@ pub use input::{
 pub use memory::{
     BatchState, CompartmentStatus, Condition, Memory, OpenBatch, Status, StatusWord, Timings,
 };
-pub use node::{Claim, CordonMark, Node, NodeRollout, Taint, TaintEffect};
+pub use node::{AtRelease, Claim, CordonMark, Node, NodeRollout, Taint, TaintEffect};
 pub use package::{Interrupt, InterruptKind, Package, PackageId, Resources, Uninstall};
 pub use pod::{Controller, Pod, PodPhase, PodRef};
 pub use reason::{Reason, Verdict, VerdictKind};

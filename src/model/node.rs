@@ -37,6 +37,19 @@ pub struct Claim {
     pub by: String,
     /// The mark that says so, for example `nvidia.com/gpu-driver-upgrade-state=drain-required`.
     pub mark: String,
+    /// What it does to our release of the node.
+    pub at_release: AtRelease,
+}
+
+/// What a claim does to the release of a node that we hold as well.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum AtRelease {
+    /// The work is short, and who does it leaves a cordon that it found: the release waits, for
+    /// nobody else would ever lift the cordon.
+    Waits,
+    /// The work may take days, or the node does not come back: our mark goes, the cordon stays.
+    LeavesCordon,
 }
 
 /// Who says that a node must stay cordoned (upstream contract B.7).
@@ -105,6 +118,8 @@ pub struct Node {
     pub hold: Option<String>,
     /// No annotation of ours is on it, of any rollout: it has just joined.
     pub is_new: bool,
+    /// Annotations of anybody are on it: a JSON patch cannot add to a map that is not there.
+    pub annotated: bool,
     /// Allocatable `nvidia.com/gpu`, as the kubelet offers it now; `None` when it offers none.
     pub gpus: Option<u32>,
     /// Other operators at work on the node: hands off until they are done.

@@ -108,6 +108,8 @@ pub enum Reason {
     TaintPending { taint: String },
     /// The node does not offer the GPUs it offered before.
     GpusMissing { offered: u32, before: u32, since: Timestamp },
+    /// The Node object stands for another host than before: nothing that was installed is on it.
+    HostReplaced { before: String, now: String },
     /// A Job or pod of upstream's operator is not over.
     UpstreamWork { package: PackageId, stage: Stage, object: String, since: Timestamp },
     /// A disruption budget that can never let the pod go.
@@ -229,6 +231,7 @@ impl Reason {
             Self::HeldByHand { .. } => "HeldByHand",
             Self::TaintPending { .. } => "TaintPending",
             Self::GpusMissing { .. } => "GpusMissing",
+            Self::HostReplaced { .. } => "HostReplaced",
             Self::UpstreamWork { .. } => "UpstreamWork",
             Self::BudgetNever { .. } => "BudgetNever",
             Self::SeveralBudgets { .. } => "SeveralBudgets",
@@ -360,6 +363,11 @@ impl fmt::Display for Reason {
                 f,
                 "offers {offered} of {before} GPUs since {since:.0}: stays cordoned until all \
                  are there"
+            ),
+            Self::HostReplaced { before, now } => write!(
+                f,
+                "another host under the same Node object, machine ID {before} became {now}: \
+                 everything is installed again"
             ),
             Self::UpstreamWork { package, stage, object, since } => write!(
                 f,

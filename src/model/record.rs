@@ -166,9 +166,14 @@ pub struct Record {
     /// Boot ID before the interrupt; a changed one, and only that, proves a reboot.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub boot_before: Option<String>,
-    /// Boot ID when the reboot was proven.
+    /// The boot in which what is on the host was put there: that of the pick, or of our own reboot
+    /// once it was proven. A node that runs another one was rebooted by somebody else since.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub boot_last: Option<String>,
+    /// How often in a row the host was another one after our own reboot: a second time says that
+    /// the machine ID does not outlive a reboot, and that a third visit would end the same.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub hosts_lost: u32,
     /// The interrupt under way or done in this visit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub interrupt: Option<InterruptRecord>,
@@ -199,5 +204,11 @@ impl Record {
     /// Returns whether the visit is still going on.
     pub fn is_open(&self) -> bool {
         self.outcome.is_none()
+    }
+
+    /// Returns the boot ID that proves the reboot of this visit; `None` while there is none.
+    pub fn boot_proven(&self) -> Option<&str> {
+        let before = self.boot_before.as_ref()?;
+        self.boot_last.as_deref().filter(|last| last != before)
     }
 }

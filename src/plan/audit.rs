@@ -4,6 +4,7 @@
 //! A breach freezes the rollout it is in and is reported; it never ends the process.
 
 mod leaving;
+mod nodes;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -31,6 +32,10 @@ pub enum Invariant {
     OneReboot,
     /// Foreign cordons are never lifted.
     ForeignCordon,
+    /// Taints of others are never touched.
+    ForeignTaint,
+    /// Nothing is begun on a node that another operator works on, or that a person holds.
+    HandsOff,
     /// A stopped compartment picks no node, and nobody is picked without an open batch.
     OpenBatch,
     /// Order numbers are unique.
@@ -51,6 +56,8 @@ impl fmt::Display for Invariant {
             Self::OneExecutor => "two executors would work on one package",
             Self::OneReboot => "an interrupt would be issued that is not recorded",
             Self::ForeignCordon => "a cordon that is not ours would be lifted",
+            Self::ForeignTaint => "a taint that is not ours would be changed",
+            Self::HandsOff => "work would begin on a node that somebody else works on",
             Self::OpenBatch => "a node would be picked without an open batch",
             Self::OrderNumbers => "an order number would be used twice",
             Self::OnePatch => "a node would be changed twice in one tick",
@@ -84,19 +91,31 @@ pub fn audit(input: &Input, plan: &Plan) -> Vec<Breach> {
                 }
                 if is_pick(audit.input, patch) {
                     audit.pick_under_finalizer(patch);
+                    audit.hands_off(&patch.rollout, &patch.node);
                     picks.entry(&patch.rollout).or_default().push(patch);
                 }
             }
-            Action::Evict(eviction) => audit.eviction(eviction),
-            Action::CreateExecutor(executor) => audit.executor(executor),
+            Action::Evict(eviction) => {
+                audit.eviction(eviction);
+                audit.hands_off(&eviction.rollout, &eviction.node);
+            }
+            Action::CreateExecutor(executor) => {
+                audit.executor(executor);
+                audit.hands_off(&executor.visit.rollout, &executor.visit.node);
+            }
             Action::SetFinalizer(write) => audit.finalizer(write),
             Action::CleanNode(cleaning) => audit.cleaning(cleaning),
+            Action::PatchTaints(patch) => {
+                audit.taints(patch);
+                if !patched.insert(&patch.node) {
+                    audit.breach(&patch.rollout, Invariant::OnePatch, &patch.node);
+                }
+            }
             Action::CreateSnapshot(_)
             | Action::DeleteSnapshot(_)
             | Action::WriteStatus(_)
             | Action::WriteNodeMetadata(_)
             | Action::DeleteExecutors { .. }
-            | Action::PatchTaints(_)
             | Action::DeleteUpstreamWork { .. }
             | Action::DeleteExecutor { .. } => {}
         }
@@ -180,6 +199,7 @@ impl<'a> Audit<'a> {
             CordonMark::Rollout(name) => *name != patch.rollout,
             CordonMark::RuntimeRequired => true,
         });
+        let others = others || !node.claims.is_empty() || node.hold.is_some();
         let ours = node.is_cordoned_by(&patch.rollout);
         if patch.unschedulable == Some(false) && (others || !ours) {
             self.breach(&patch.rollout, Invariant::ForeignCordon, &patch.node);

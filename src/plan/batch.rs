@@ -102,10 +102,11 @@ fn judge(scope: &Scope<'_>, compartment: &mut CompartmentStatus, members: &[(&No
     };
     let (completed, failed) = (ended(Outcome::Complete), ended(Outcome::Erroring));
     let state = &mut compartment.batch_state;
-    state.current_batch = state.current_batch.saturating_add(1);
+    // All of it was let go: neither a success nor a failure, and the same batch comes again.
     if completed + failed == 0 {
         return;
     }
+    state.current_batch = state.current_batch.saturating_add(1);
     state.last_batch_size = completed + failed;
     state.last_batch_failed = failed > 0;
     state.completed_nodes = state.completed_nodes.saturating_add(completed);

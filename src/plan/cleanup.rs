@@ -8,7 +8,7 @@ use jiff::Timestamp;
 use super::deletion::obstacle;
 use super::limits::{CLEAN_UP_EVERY, TOMBSTONE, after};
 use super::rollout::has_other_owner;
-use super::wake;
+use super::{claims, wake};
 use crate::model::{
     Action, ConfigMapRef, Executor, Group, Input, Node, NodePatch, Outcome, PatchKind, Phase, Plan,
     Record, StatusWord, VisitRef,
@@ -142,6 +142,7 @@ fn leave_stray(input: &Input, node: &Node, rollout: &str, record: &Record, plan:
         Some(obstacle) => {
             let _nobody_counts_it = obstacle.tell(node, rollout, plan);
         }
+        None if claims::delays_release(node).is_some() => {}
         None => plan.actions.push(release(node, rollout, record)),
     }
 }

@@ -6,25 +6,32 @@
 //! Never here: the clock, randomness, the environment, logging, async.
 //!
 //! One file per question: what is due (`due`), who may be picked (`select`), how many (`batch`),
-//! what happens on a node next (`visit`), what keeps it from happening (`drain`, `pull`), what to
-//! show (`status`), what upstream's operator left (`takeover`), what is left over (`cleanup`); and
-//! a second opinion that knows none of it (`audit`).
+//! what happens on a node next (`visit`, by the table in `lifecycle`), what ends its visit early
+//! (`leave`, `deletion`), what keeps it from happening (`drain`, `pull`), who else works there
+//! (`claims`), which taints it has (`taints`), what a reboot took away (`reapply`), whether its
+//! GPUs are back (`gpus`), what to show (`status`), what upstream's operator left (`takeover`),
+//! what is left over (`cleanup`); and a second opinion that knows none of it (`audit`).
 #![warn(clippy::wildcard_enum_match_arm)]
 
 mod audit;
 mod batch;
+mod claims;
 mod cleanup;
 mod deletion;
 mod drain;
 mod due;
+mod gpus;
+mod leave;
 pub mod lifecycle;
 mod limits;
 mod pick;
 mod protect;
 mod pull;
+mod reapply;
 mod rollout;
 mod select;
 mod status;
+mod taints;
 mod takeover;
 mod visit;
 pub mod world;
@@ -54,6 +61,7 @@ pub fn plan(input: &Input) -> Plan {
     }
     deletion::leave_unreadable(input, &mut plan);
     cleanup::plan_cleanup(input, &mut plan);
+    taints::plan_taints(input, &done, &mut plan);
     plan
 }
 

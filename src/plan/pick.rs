@@ -3,11 +3,13 @@
 use std::collections::BTreeMap;
 
 use super::due;
+use super::limits::{MESSAGE_BYTES_MAX, cut};
 use super::select::Scope;
 use super::visit::{Draft, begin_ready, hold};
+use super::{leave, reapply};
 use crate::model::{
-    Action, DEFAULT_COMPARTMENT, Node, NodeMetadata, NodePatch, OpenBatch, PatchKind, Phase,
-    RECORD_VERSION, Record, StatusWord,
+    Action, DEFAULT_COMPARTMENT, Node, NodeMetadata, NodePatch, OpenBatch, Outcome, PatchKind,
+    Phase, RECORD_VERSION, Record, StatusWord,
 };
 
 /// Returns the actions that take `node` into the open batch: the metadata its scripts read, then
@@ -25,7 +27,11 @@ pub(crate) fn pick<'a>(
         because: None,
         drain_start: None,
     };
-    let standings = due::standings(scope, scope.entries(node), before);
+    reapply::begin(scope, node, &mut draft);
+    let again = !draft.record.interrupts_due.is_empty() || draft.entries != *scope.entries(node);
+    let entries = draft.entries.clone();
+    let owed = if again { Some(draft.record.clone()) } else { before.cloned() };
+    let standings = due::standings(scope, &entries, owed.as_ref());
     begin_ready(scope, node, &standings, &mut draft);
     hold_for_later_interrupts(scope, node, &mut draft);
     let record = draft.record;
@@ -64,9 +70,9 @@ fn hold_for_later_interrupts<'a>(scope: &Scope<'a>, node: &'a Node, draft: &mut 
     }
 }
 
-fn new_record(
-    scope: &Scope<'_>,
-    node: &Node,
+fn new_record<'a>(
+    scope: &Scope<'a>,
+    node: &'a Node,
     before: Option<&Record>,
     batch: &OpenBatch,
     order: u32,
@@ -75,6 +81,8 @@ fn new_record(
     // The visit is also unique when the record was lost: it grows with the clock.
     let clock = u64::try_from(now.as_second()).unwrap_or(0);
     let visit = before.map_or(0, |before| before.visit.saturating_add(1)).max(clock);
+    let is_replaced = before.is_some_and(|before| leave::replaced(before, node).is_some());
+    let because = because(scope, node);
     Record {
         v: RECORD_VERSION,
         cr_uid: scope.resource.uid.clone(),
@@ -92,14 +100,30 @@ fn new_record(
         prior_unschedulable: false,
         cordoned: None,
         recordons: 0,
-        gpus_before: None,
+        gpus_before: before.filter(|_| !is_replaced).and_then(gpus_before),
         boot_before: None,
-        boot_last: before.and_then(|before| before.boot_last.clone()),
+        boot_last: Some(node.boot_id.clone()).filter(|boot| !boot.is_empty()),
+        hosts_lost: before
+            .filter(|before| before.outcome != Some(Outcome::Complete))
+            .map_or(0, |before| before.hosts_lost),
         interrupts_due: BTreeMap::new(),
         interrupt: None,
         attempts: BTreeMap::new(),
         outcome: None,
-        reason: None,
-        message: None,
+        reason: because.as_ref().map(|(word, _)| (*word).to_owned()),
+        message: because.map(|(_, text)| cut(&text, MESSAGE_BYTES_MAX)),
     }
+}
+
+/// Returns what the node offered before an earlier visit failed while it held it.
+fn gpus_before(before: &Record) -> Option<u32> {
+    let failed = before.outcome == Some(Outcome::Erroring) && before.held;
+    before.gpus_before.filter(|_| failed)
+}
+
+/// Returns why a node that had everything is begun anew, as a word and for people, if it is.
+fn because<'a>(scope: &Scope<'a>, node: &'a Node) -> Option<(&'static str, String)> {
+    let record = scope.rollout_state(node)?.record.as_ref()?;
+    let replaced = leave::replaced(record, node).map(|reason| (reason.word(), reason.to_string()));
+    replaced.or_else(|| reapply::because(scope, node).map(|text| ("Reapply", text)))
 }

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::lifecycle::{Seen, Step};
 use super::select::{Scope, node_block, pick_block, rollout_hold, working_rollout};
-use super::{Done, batch, cleanup, deletion, due, protect, status, takeover, visit};
+use super::{Done, batch, claims, cleanup, deletion, due, protect, status, takeover, visit};
 use crate::model::{
     Action, CordonMark, Memory, Node, NodePatch, Package, PatchKind, Plan, Reason, SnapshotSpec,
     StatusWrite, UpstreamMaps, Urgency, Verdict, VerdictKind,
@@ -122,7 +122,8 @@ fn let_go<'a>(
     verdict: Option<&Verdict>,
     plan: &mut Plan,
 ) -> Option<Verdict> {
-    if verdict.is_none_or(|verdict| verdict.kind != VerdictKind::Done) {
+    let done = verdict.is_some_and(|verdict| verdict.kind == VerdictKind::Done);
+    if !done || claims::delays_release(node).is_some() {
         return None;
     }
     let record = scope.record(node)?;
@@ -244,8 +245,9 @@ fn write_status(
 
 /// Returns whether somebody else's mark keeps the node cordoned (upstream contract B.7).
 pub(crate) fn has_other_owner(node: &Node, rollout: &str) -> bool {
-    node.cordons.iter().any(|mark| match mark {
+    let marked = node.cordons.iter().any(|mark| match mark {
         CordonMark::Rollout(name) => name != rollout,
         CordonMark::RuntimeRequired => true,
-    })
+    });
+    marked || claims::keeps_cordon(node)
 }

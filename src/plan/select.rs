@@ -2,19 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use k8s_openapi::api::core::v1::Toleration;
-
-use super::Done;
 use super::deletion;
 use super::due::{self, Need};
 use super::visit::DRAIN_TIMED_OUT;
+use super::{Done, claims, leave, reapply, taints};
 use crate::model::{
     Budget, Entries, Executor, Input, Node, NodeRollout, Opening, Outcome, Package, Reason, Record,
-    Resource, Rollout, Sequencing, Stage, State, Taint, Verdict,
+    Resource, Rollout, Sequencing, Stage, State, Verdict,
 };
-
-/// Taint of a cordon; executors and the selection tolerate it (upstream contract B.8).
-const UNSCHEDULABLE_TAINT: &str = "node.kubernetes.io/unschedulable";
 
 /// One rollout with everything the questions about it need.
 pub(crate) struct Scope<'a> {
@@ -60,12 +55,17 @@ impl<'a> Scope<'a> {
         self.record(node).filter(|record| record.is_open())
     }
 
+    /// Returns what is on the host, as the node says: nothing, where it speaks of another host.
     pub(crate) fn entries(&self, node: &'a Node) -> &'a Entries {
-        node.entries(&self.rollout.name)
+        const NONE: &Entries = &Entries::new();
+        let record = self.rollout_state(node).and_then(|state| state.record.as_ref());
+        let void = record.is_some_and(|record| leave::replaced(record, node).is_some());
+        if void { NONE } else { node.entries(&self.rollout.name) }
     }
 
     pub(crate) fn needs(&self, node: &'a Node) -> BTreeMap<String, Need> {
-        due::needs(self, self.entries(node), self.record(node))
+        let again = reapply::needs(self, node);
+        again.unwrap_or_else(|| due::needs(self, self.entries(node), self.record(node)))
     }
 
     /// Returns the name of the snapshot of a wanted package.
@@ -83,7 +83,10 @@ impl<'a> Scope<'a> {
 
     /// Returns whether the node counts against the ceiling (design §7).
     pub(crate) fn is_disturbed(&self, node: &Node) -> bool {
-        node.unschedulable || !node.ready || working_rollout(self.input, node).is_some()
+        node.unschedulable
+            || !node.ready
+            || !node.claims.is_empty()
+            || working_rollout(self.input, node).is_some()
     }
 
     /// Returns how many nodes may be disturbed at once.
@@ -153,16 +156,17 @@ pub(crate) fn node_block<'a>(scope: &Scope<'a>, node: &'a Node) -> Option<Verdic
     if node.ignored {
         return Some(Verdict::blocked(Reason::Ignored));
     }
+    // A node that failed here, or never came back from its reboot, is a failure for a person to
+    // look at, whoever else works on it since.
+    if let Some(verdict) = claims::hands_off(node) {
+        return failed_here(scope, node).or(Some(verdict));
+    }
     if !node.ready {
-        // A node that never came back from its reboot is a failure, not one to wait for.
         let waits = Verdict::wait(Reason::NodeNotReady { since: node.ready_since });
         return failed_here(scope, node).or(Some(waits));
     }
-    let taint = node.taints.iter().find(|taint| !is_tolerated(taint, &scope.rollout.tolerations));
-    taint.map(|taint| {
-        let taint = format!("{}={}:{:?}", taint.key, taint.value, taint.effect);
-        Verdict::blocked(Reason::TaintNotTolerated { taint })
-    })
+    let taint = taints::untolerated(scope.rollout, &scope.input.rules, node);
+    taint.map(taints::not_tolerated)
 }
 
 /// Returns why a node that needs work may not be picked now, batches and budget aside.
@@ -173,8 +177,10 @@ pub(crate) fn pick_block<'a>(scope: &Scope<'a>, node: &'a Node, done: &Done) -> 
     if let Some(rollout) = unfinished_predecessor(scope, node, done) {
         return Some(Verdict::wait(Reason::Predecessor { rollout }));
     }
-    working_rollout(scope.input, node)
-        .map(|rollout| Verdict::wait(Reason::OtherRollout { rollout: rollout.to_owned() }))
+    if let Some(rollout) = working_rollout(scope.input, node) {
+        return Some(Verdict::wait(Reason::OtherRollout { rollout: rollout.to_owned() }));
+    }
+    taints::pending(scope.input, node)
 }
 
 /// Returns the failure that ended this node's visit to the present target: it is not repeated
@@ -216,25 +222,19 @@ fn unfinished_predecessor(scope: &Scope<'_>, node: &Node, done: &Done) -> Option
     });
     let mut earlier: Vec<&Rollout> = earlier.collect();
     earlier.sort_by_key(|other| (other.priority, other.name.as_str()));
-    let blocking = earlier.into_iter().find(|other| match other.sequencing {
+    let mut earlier = earlier.into_iter().filter(|other| !waits_for_us(scope, other, node));
+    let blocking = earlier.find(|other| match other.sequencing {
         Sequencing::Node => other.selects(&node.labels) && !done.on(&other.name, &node.name),
         Sequencing::All => !done.everywhere(&other.name),
     });
     blocking.map(|other| other.name.clone())
 }
 
-fn is_tolerated(taint: &Taint, tolerations: &[Toleration]) -> bool {
-    taint.key == UNSCHEDULABLE_TAINT
-        || tolerations.iter().any(|toleration| tolerates(toleration, taint))
-}
-
-/// Returns whether a toleration matches, by the rules of Kubernetes' scheduler.
-fn tolerates(toleration: &Toleration, taint: &Taint) -> bool {
-    let effect = toleration.effect.as_deref().unwrap_or_default();
-    let effect_matches = effect.is_empty() || effect == format!("{:?}", taint.effect);
-    let key = toleration.key.as_deref().unwrap_or_default();
-    let exists = toleration.operator.as_deref() == Some("Exists");
-    let key_matches = if key.is_empty() { exists } else { key == taint.key };
-    let value_matches = exists || toleration.value.as_deref().unwrap_or_default() == taint.value;
-    effect_matches && key_matches && value_matches
+/// Returns whether an earlier rollout is kept off the node by the very taint that goes only when
+/// this one is complete there: to wait for it would be to wait for ever (failures D17).
+///
+/// Differs from upstream, where the two hold each other up.
+fn waits_for_us(scope: &Scope<'_>, other: &Rollout, node: &Node) -> bool {
+    let kept_off = || taints::is_kept_off_at_startup(other, &scope.input.rules, node);
+    scope.rollout.runtime_required && other.selects(&node.labels) && kept_off()
 }

@@ -107,6 +107,7 @@ impl World {
             ignored: false,
             hold: None,
             is_new: true,
+            annotated: true,
             gpus: None,
             claims: Vec::new(),
             cordons: Vec::new(),
@@ -297,9 +298,8 @@ impl World {
             Some(true) => {
                 node.unschedulable = true;
                 node.is_new = false;
-                if !node.cordons.contains(&CordonMark::RuntimeRequired) {
-                    node.cordons.push(CordonMark::RuntimeRequired);
-                }
+                node.cordons.retain(|mark| *mark != CordonMark::RuntimeRequired);
+                node.cordons.push(CordonMark::RuntimeRequired);
             }
             Some(false) => node.cordons.retain(|mark| *mark != CordonMark::RuntimeRequired),
             None => {}

@@ -104,6 +104,7 @@ fn nature(reason: &Reason) -> (Nature, &'static str) {
         Reason::HeldByHand { .. } => (PURPOSE, "held by hand"),
         Reason::TaintPending { .. } => (Passing, "tainting"),
         Reason::GpusMissing { .. } => (ByItself, "GPUs missing"),
+        Reason::HostReplaced { .. } => (ByItself, "hosts replaced"),
         Reason::UpstreamWork { .. } => (ByItself, "upstream's work not over"),
         Reason::BudgetNever { .. } => (PERSON, "budgets that never give"),
         Reason::SeveralBudgets { .. } => (PERSON, "several budgets on a pod"),
@@ -171,6 +172,7 @@ pub fn since(reason: &Reason) -> Option<Timestamp> {
         | Reason::HandsOff { .. }
         | Reason::HeldByHand { .. }
         | Reason::TaintPending { .. }
+        | Reason::HostReplaced { .. }
         | Reason::BudgetNever { .. }
         | Reason::SeveralBudgets { .. }
         | Reason::UnhealthyPodHeld { .. }
@@ -248,6 +250,7 @@ pub fn way_out(reason: &Reason) -> &'static str {
         Reason::GpusMissing { .. } => {
             "see why the device plugin offers fewer; the node goes back when they are there"
         }
+        Reason::HostReplaced { .. } => "wait, the node is installed again when its batch comes",
         Reason::UpstreamWork { .. } => {
             "wait, its result is taken over; delete the object if it never ends"
         }

@@ -6,7 +6,7 @@
 
 use crate::model::{
     Action, Eviction, EvictionMethod, ExecutorSpec, InterruptKind, NodePatch, Outcome, PatchKind,
-    Reason, Record, Stage, Verdict, Work,
+    Reason, Record, Stage, Taint, TaintPatch, Verdict, Work,
 };
 
 use super::concern::{Concern, concern, way_out};
@@ -57,12 +57,12 @@ pub fn of_action(action: &Action) -> Option<Event> {
         Action::PatchNode(patch) => of_patch(patch),
         Action::Evict(eviction) => Some(of_eviction(eviction)),
         Action::CreateExecutor(executor) => Some(of_executor(executor)),
+        Action::PatchTaints(patch) => of_taints(patch),
         Action::CreateSnapshot(_)
         | Action::DeleteSnapshot(_)
         | Action::WriteStatus(_)
         | Action::WriteNodeMetadata(_)
         | Action::DeleteExecutors { .. }
-        | Action::PatchTaints(_)
         | Action::SetFinalizer(_)
         | Action::CleanNode(_)
         | Action::DeleteUpstreamWork { .. }
@@ -151,9 +151,12 @@ fn of_patch(patch: &NodePatch) -> Option<Event> {
             say(EventKind::Normal, "Reboot", "ProveReboot", &note)
         }
         PatchKind::Release { .. } => match record?.outcome? {
-            Outcome::Complete => {
-                say(EventKind::Normal, "State", "MarkComplete", "every package is as wanted")
-            }
+            Outcome::Complete => match &record?.message {
+                Some(message) => say(EventKind::Warning, "State", "MarkComplete", message),
+                None => {
+                    say(EventKind::Normal, "State", "MarkComplete", "every package is as wanted")
+                }
+            },
             Outcome::Erroring => {
                 say(EventKind::Warning, "State", "MarkErroring", &failure_text(record?))
             }
@@ -167,7 +170,29 @@ fn of_patch(patch: &NodePatch) -> Option<Event> {
 
 fn picked_note(record: &Record, unschedulable: Option<bool>) -> String {
     let cordon = if unschedulable == Some(true) || record.held { ", cordoned" } else { "" };
-    format!("picked for batch {} as number {}{cordon}", record.batch, record.order)
+    let because = record.message.as_ref().map(|text| format!(": {text}")).unwrap_or_default();
+    format!("picked for batch {} as number {}{cordon}{because}", record.batch, record.order)
+}
+
+/// Returns what became of the taint that keeps workloads off; a stale mark is nobody's concern.
+fn of_taints(patch: &TaintPatch) -> Option<Event> {
+    let names = |from: &[Taint], other: &[Taint]| {
+        let differing = from.iter().filter(|taint| !other.contains(taint));
+        differing.map(|taint| taint.key.clone()).collect::<Vec<_>>().join(", ")
+    };
+    let (added, removed) = (names(&patch.after, &patch.before), names(&patch.before, &patch.after));
+    let (action, note) = if !added.is_empty() {
+        let why = if patch.auto_taint_mark.is_some() { "it has joined" } else { "it was rebooted" };
+        let note = format!("tainted with {added}, {why}: workloads wait for required packages");
+        ("AddTaint", note)
+    } else if !removed.is_empty() {
+        let cordon = if patch.cordon_after == Some(true) { ", left cordoned as asked" } else { "" };
+        let note = format!("taint {removed} removed, required packages are complete{cordon}");
+        ("RemoveTaint", note)
+    } else {
+        return None;
+    };
+    Some(event(&patch.node, &patch.rollout, EventKind::Normal, "AutoTaint", action, &note))
 }
 
 /// Returns what failed, if this patch is the one that says so.

@@ -140,7 +140,7 @@ fn visit(record: &Record) -> String {
 /// Returns what is known of a reboot; `None` when the visit had none.
 fn reboot(record: &Record) -> Option<String> {
     let before = record.boot_before.as_ref()?;
-    Some(match &record.boot_last {
+    Some(match record.boot_proven() {
         Some(proven) => format!("proven: boot ID {before} became {proven}"),
         None => format!("boot ID before is {before}, not yet changed"),
     })

@@ -315,7 +315,10 @@ fn visit_facts(record: &Record) -> VisitFacts {
             package: interrupt.package.to_string(),
             since: interrupt.since,
             boot_before: record.boot_before.clone().filter(|_| is_reboot(interrupt.kind)),
-            boot_proven: record.boot_last.clone().filter(|_| is_reboot(interrupt.kind)),
+            boot_proven: record
+                .boot_proven()
+                .filter(|_| is_reboot(interrupt.kind))
+                .map(str::to_owned),
         }),
     }
 }

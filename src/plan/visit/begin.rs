@@ -4,6 +4,7 @@
 //! Must never: name a snapshot that does not exist yet.
 
 use super::super::due::{self, Standing};
+use super::super::gpus;
 use super::super::lifecycle::Step;
 use super::super::select::Scope;
 use super::Draft;
@@ -55,6 +56,7 @@ pub(crate) fn hold(scope: &Scope<'_>, node: &Node, record: &mut Record) {
         record.held = true;
         record.prior_unschedulable = scope.is_foreign_cordon(node);
         record.cordoned = (!node.unschedulable).then_some(scope.input.now);
+        gpus::remember(node, record);
     }
 }
 

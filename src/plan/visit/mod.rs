@@ -17,7 +17,9 @@ mod watch;
 use jiff::Timestamp;
 
 use super::deletion;
+use super::leave::{self, Leaving};
 use super::select::{Scope, node_block};
+use super::{claims, gpus};
 use crate::model::{
     Action, Entries, Executor, ExecutorPhase, Group, Node, NodePatch, Outcome, PatchKind, Phase,
     Plan, Reason, Record, StatusWord, Verdict, VisitRef,
@@ -108,7 +110,26 @@ impl<'a> Visit<'a> {
 
     /// Returns whether new work may begin in this visit.
     fn may_begin(&self) -> bool {
-        !self.scope.resource.paused && !self.scope.resource.disabled && !self.is_uncordoned()
+        !self.scope.resource.paused
+            && !self.scope.resource.disabled
+            && !self.is_uncordoned()
+            && claims::hands_off(self.node).is_none()
+    }
+
+    /// Returns who keeps us from starting anything here; what was issued is still told.
+    fn held_off(&self) -> Option<Verdict> {
+        claims::hands_off(self.node).filter(|_| !self.is_issued(self.record))
+    }
+
+    /// Returns whether the interrupt of the visit was issued and its end is not recorded. A reboot
+    /// is not over when its pod is: that is gone with the node.
+    pub(crate) fn is_issued(&self, record: &Record) -> bool {
+        let mut interrupts = self.executors.iter().filter(|it| it.group == Group::Interrupt);
+        record.phase == Phase::Interrupting
+            && interrupts.any(|executor| {
+                let key = attempt_key(Group::Interrupt, &executor.package.name);
+                executor.attempt > record.attempts.get(&key).copied().unwrap_or(0)
+            })
     }
 }
 
@@ -141,19 +162,26 @@ pub(crate) fn drive<'a>(
         because: None,
         drain_start: None,
     };
+    let leaving = leave::leaving(&visit);
+    let replaced = matches!(leaving, Some(Leaving::Replaced(_)));
     // What took too long counts as ended; the pod itself goes once that is on record.
     let overdue = watch::overdue(&visit);
-    absorb::absorb(&visit.with_ended(&overdue), &mut draft);
-    watch::take_in(&visit, &overdue, &mut draft);
-    let winds_down = deletion::winds_down(scope, node, record);
-    if winds_down {
+    if !replaced {
+        absorb::absorb(&visit.with_ended(&overdue), &mut draft);
+        watch::take_in(&visit, &overdue, &mut draft);
+    }
+    let winds_down = !replaced && deletion::winds_down(scope, node, record);
+    let kept = if winds_down {
         deletion::wind_down(&visit, &mut draft);
+        None
     } else {
-        if visit.may_begin() {
+        // A reboot that was issued has its deadline, whatever keeps other work from beginning.
+        let rebooting = draft.record.phase == Phase::Interrupting;
+        if (visit.may_begin() && leaving.is_none()) || rebooting {
             advance::advance(&visit, &mut draft);
         }
-        advance::finish(&visit, &mut draft);
-    }
+        finish(&visit, leaving.as_ref(), &mut draft, plan)
+    };
     let differs = draft.entries != *scope.entries(node) || draft.record != *record;
     if differs || draft.drain_start.is_some() {
         return write(&visit, draft, plan);
@@ -161,11 +189,17 @@ pub(crate) fn drive<'a>(
     if winds_down {
         return deletion::awaiting_end(&visit, plan);
     }
+    if let Some(leaving) = leaving {
+        return leave::waiting(&visit, leaving, plan);
+    }
     if scope.resource.paused {
         watch::suspend(&visit, plan);
     }
     if visit.is_uncordoned() && !scope.resource.disabled {
         return cordon::lifted(&visit, plan);
+    }
+    if let Some(verdict) = kept {
+        return verdict;
     }
     if scope.resource.disabled {
         return Verdict::blocked(Reason::Disabled);
@@ -173,11 +207,45 @@ pub(crate) fn drive<'a>(
     if scope.resource.paused {
         return Verdict::blocked(Reason::Paused);
     }
+    if let Some(verdict) = visit.held_off() {
+        return verdict;
+    }
     if !node.ready && record.phase != Phase::Interrupting {
         return node_block(scope, node)
             .unwrap_or(Verdict::wait(Reason::NodeNotReady { since: node.ready_since }));
     }
     start::start(&visit, plan)
+}
+
+/// Ends the visit where nothing is left to do, and says what the node is kept for although nothing
+/// is.
+fn finish(
+    visit: &Visit<'_>,
+    leaving: Option<&Leaving>,
+    draft: &mut Draft,
+    plan: &mut Plan,
+) -> Option<Verdict> {
+    if let Some(leaving @ Leaving::Replaced(_)) = leaving {
+        leave::leave(visit, leaving, draft);
+        return None;
+    }
+    let before = draft.clone();
+    advance::finish(visit, draft);
+    if let Some(leaving) = leaving {
+        leave::leave(visit, leaving, draft);
+        return None;
+    }
+    if draft.record.outcome != Some(Outcome::Complete) {
+        return None;
+    }
+    let kept = claims::delays_release(visit.node)
+        .filter(|_| draft.record.held)
+        .or_else(|| gpus::missing(visit, draft, plan));
+    match kept {
+        Some(_) => *draft = before,
+        None => gpus::note_missing(visit, draft),
+    }
+    kept
 }
 
 /// Turns a draft that differs into the one patch that writes it.
@@ -209,7 +277,7 @@ fn write(visit: &Visit<'_>, draft: Draft, plan: &mut Plan) -> Verdict {
             Verdict::act(Reason::Recording { group: because.unwrap_or(Group::Install) })
         }
     };
-    let entries = (draft.entries != *scope.entries(node)).then_some(draft.entries);
+    let entries = (draft.entries != *node.entries(&scope.rollout.name)).then_some(draft.entries);
     plan.actions.push(Action::PatchNode(NodePatch {
         node: node.name.clone(),
         node_uid: node.uid.clone(),

@@ -3,6 +3,7 @@
 
 mod act;
 mod budgets;
+mod claims;
 mod connect;
 mod executor;
 mod executor_state;
@@ -13,6 +14,7 @@ mod node_state;
 mod observe;
 mod shelf;
 mod status;
+mod taints;
 mod upstream;
 mod world;
 

@@ -73,6 +73,7 @@ pub fn every_reason() -> Vec<Reason> {
         Reason::HeldByHand { why: "memory test".to_owned() },
         Reason::TaintPending { taint: "nodewright.nvidia.com".to_owned() },
         Reason::GpusMissing { offered: 0, before: 8, since },
+        Reason::HostReplaced { before: "a1".to_owned(), now: "b2".to_owned() },
         Reason::UpstreamWork { package: package.clone(), stage, object: "job/a".to_owned(), since },
         Reason::BudgetNever {
             pod: first.clone(),
@@ -103,7 +104,7 @@ pub fn every_reason() -> Vec<Reason> {
 }
 
 /// As many as `Reason` has variants: the test below counts them in the source.
-const REASONS: usize = 58;
+const REASONS: usize = 59;
 
 #[test]
 fn every_reason_is_here_once() {
@@ -186,6 +187,7 @@ fn concern_follows_kind_and_reason() {
     HeldByHand: wait OnPurpose, blocked OnPurpose
     TaintPending: wait Works, blocked NeedsPerson
     GpusMissing: wait Waits, blocked NeedsPerson
+    HostReplaced: wait Waits, blocked NeedsPerson
     UpstreamWork: wait Waits, blocked NeedsPerson
     BudgetNever: wait NeedsPerson, blocked NeedsPerson
     SeveralBudgets: wait NeedsPerson, blocked NeedsPerson

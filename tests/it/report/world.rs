@@ -278,6 +278,7 @@ pub fn record(rollout: &Rollout, node: &str) -> Record {
         prior_unschedulable: false,
         boot_before: None,
         boot_last: None,
+        hosts_lost: 0,
         interrupt: None,
         interrupts_due: BTreeMap::new(),
         attempts: BTreeMap::new(),
@@ -291,6 +292,7 @@ fn node(name: &str) -> Node {
     Node {
         hold: None,
         is_new: false,
+        annotated: true,
         gpus: None,
         claims: Vec::new(),
         name: name.to_owned(),

@@ -172,6 +172,7 @@ fn record(visit: Visit, target: String) -> Option<Record> {
         prior_unschedulable: false,
         boot_before: begun.then(|| "boot-node-00-0".to_owned()),
         boot_last: (visit == Visit::Interrupted).then(|| "boot-node-00-0".to_owned()),
+        hosts_lost: 0,
         interrupt: begun.then(|| InterruptRecord {
             kind: InterruptKind::Reboot,
             services: Vec::new(),
