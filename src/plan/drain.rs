@@ -75,9 +75,16 @@ pub(crate) fn drain(scope: &Scope<'_>, node: &Node, record: &Record) -> Drain {
     leaving.conclude(scope, node, record)
 }
 
-/// Returns whether the pods of a node have left, whatever became of the visit that moved them.
-pub(crate) fn is_drained(scope: &Scope<'_>, node: &Node, record: &Record) -> bool {
-    matches!(drain(scope, node, record), Drain::Clear)
+/// Returns whether a drain that took too long is tried again: what held it up has gone, whoever
+/// moved it, or the time it may take was raised (failures A18).
+pub(crate) fn may_try_again<'a>(scope: &Scope<'a>, node: &'a Node, record: &Record) -> bool {
+    let start = scope.rollout_state(node).and_then(|state| state.drain_start);
+    let has_time = match (scope.rollout.drain.timeout, start) {
+        (None, _) => true,
+        (Some(timeout), Some(start)) => after(start, timeout) > scope.input.now,
+        (Some(_), None) => false,
+    };
+    has_time || matches!(drain(scope, node, record), Drain::Clear)
 }
 
 /// The pods that a node is not drained of.

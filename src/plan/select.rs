@@ -191,8 +191,8 @@ fn failed_here<'a>(scope: &Scope<'a>, node: &'a Node) -> Option<Verdict> {
         return None;
     }
     let timed_out = record.reason.as_deref() == Some(DRAIN_TIMED_OUT);
-    if timed_out && super::drain::is_drained(scope, node, record) {
-        return None; // What held the drain up has gone: the node is tried again (failures A18).
+    if timed_out && super::drain::may_try_again(scope, node, record) {
+        return None;
     }
     let why = record.message.clone().unwrap_or_else(|| "no message was recorded".to_owned());
     let entries = scope.entries(node);

@@ -216,8 +216,8 @@ pub fn way_out(reason: &Reason) -> &'static str {
         }
         Reason::ProtectedPod { .. } => "wait, or ask the owner of the pod to checkpoint and end it",
         Reason::DrainTimedOut { .. } => {
-            "move the pod, widen its PodDisruptionBudget, or raise drainConfig.timeout; then \
-             commit a changed package: the node is not drained again for the same ones"
+            "move what is left (kubectl drain), or raise drainConfig.timeout: the node is tried \
+             again once its pods have left, or the new time is not over"
         }
         Reason::DrainRefused { .. } => "move the pod by hand, or allow it in drainConfig",
         Reason::Failed { .. } | Reason::InterruptFailed { .. } | Reason::Stopped { .. } => {

@@ -97,7 +97,15 @@ pub fn of_verdict(
 
 /// Returns upstream's reason and our action for a verdict.
 fn verdict_words(reason: &Reason) -> (&'static str, &'static str) {
-    let is_drain = matches!(reason, Reason::DrainRefused { .. } | Reason::ProtectedPod { .. });
+    let is_drain = matches!(
+        reason,
+        Reason::DrainRefused { .. }
+            | Reason::DisruptionBudget { .. }
+            | Reason::BudgetNever { .. }
+            | Reason::SeveralBudgets { .. }
+            | Reason::UnhealthyPodHeld { .. }
+            | Reason::ProtectedPod { .. }
+    );
     if matches!(reason, Reason::DrainTimedOut { .. }) {
         ("DrainTimeout", "Evict")
     } else if is_drain {

@@ -207,6 +207,31 @@ fn a7_the_drain_timeout_counts_from_a_stored_start_and_ends_in_an_error_that_nam
 }
 
 #[test]
+fn a18_a_raised_timeout_lets_a_node_that_timed_out_try_again() {
+    let minutes = |minutes| Some(Duration::from_mins(minutes));
+    let mut world = held(|drain| drain.timeout = minutes(10));
+    let web = pod("node-00", "web", &[]);
+    world.add_pod(web.clone());
+    world.guarded.insert(web.reference.uid.clone());
+    world.settle();
+    world.pass(600);
+    world.settle();
+    world.pass(60);
+    assert_eq!(tick(&mut world), (vec![], false), "its time is over");
+    assert!(world.verdict("node-00").starts_with("Blocked: drain not finished within"));
+    let mut raised = rollout(1, vec![kernel()]);
+    raised.drain.timeout = minutes(60);
+    world.set_rollout(raised);
+    world.settle();
+    let verdict = world.verdict("node-00");
+    assert!(verdict.starts_with("Wait: a disruption budget holds pod ml/web"), "{verdict}");
+    world.guarded.clear();
+    world.pass(10);
+    world.run();
+    assert!(world.is_complete(), "{}", world.verdict("node-00"));
+}
+
+#[test]
 fn a7_the_clock_of_a_drain_that_ended_does_not_run_on() {
     let mut world = held(|drain| drain.timeout = Some(Duration::from_mins(10)));
     let web = pod("node-00", "web", &[]);
