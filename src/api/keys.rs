@@ -122,6 +122,12 @@ pub const PAUSE: &str = "nodewright.nvidia.com/pause";
 /// Writer: people. Source: upstream.
 pub const DISABLE: &str = "nodewright.nvidia.com/disable";
 
+/// Resource annotation: the object is a copy of the one under the group's former name, and kept the
+/// same for as long as this is there.
+///
+/// Writer: daemon, when it mirrors; people take it off. Source: upstream.
+pub const MIRRORED_FROM: &str = "nodewright.nvidia.com/mirrored-from";
+
 /// Resource finalizer: nodes are left in order before the object goes.
 ///
 /// Writer: daemon. Source: upstream.

@@ -5,6 +5,7 @@
 //! Must never: decide anything about a fleet, or be imported by another room.
 
 mod accept;
+mod adopt;
 mod agent;
 mod crds;
 mod demo;
@@ -56,6 +57,7 @@ enum Verb {
     Validate(validate::ValidateArgs),
     Run(Box<RunArgs>),
     Accept(accept::AcceptArgs),
+    Adopt(adopt::AdoptArgs),
     Crds(crds::CrdsArgs),
     Sim(sim::SimArgs),
     /// Runs the steps of a package; the executor pods call it, on the nodes.
@@ -111,6 +113,7 @@ pub fn main() -> ExitCode {
         Verb::Validate(args) => validate::main(&args, &environment),
         Verb::Run(args) => run::main(*args, &environment),
         Verb::Accept(args) => accept::main(&args, &environment),
+        Verb::Adopt(args) => adopt::main(&args, &environment),
         Verb::Crds(args) => crds::main(&args),
         Verb::Sim(args) => sim::main(args, &environment),
         Verb::Agent { args } => return agent::main(args.into_iter()),
@@ -137,6 +140,7 @@ pub fn run_args(typed: &[&str], environment: &Environment) -> Result<RunArgs, Re
         other @ (Verb::Demo(_)
         | Verb::Validate(_)
         | Verb::Accept(_)
+        | Verb::Adopt(_)
         | Verb::Crds(_)
         | Verb::Sim(_)
         | Verb::Agent { .. }

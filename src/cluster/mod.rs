@@ -20,6 +20,7 @@ mod fence;
 pub mod lease;
 pub mod legacy;
 pub mod metadata;
+pub mod mirror;
 pub mod names;
 pub mod node_patch;
 pub mod node_state;
@@ -41,6 +42,7 @@ pub mod source_watch;
 pub mod status;
 pub mod store;
 pub mod upstream;
+pub mod upstream_lease;
 mod upstream_status;
 mod writes;
 

@@ -19,21 +19,24 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
+use super::mirror::{FormerPolicy, LEGACY_GROUP, Skyhook};
 use super::settings::EdgeSettings;
 use super::slim::{SlimConfigMap, Untyped};
 use super::slim_node::SlimNode;
 use super::slim_pod::SlimPod;
 use super::store::{Store, View, WatchTrouble, Watched};
 use super::upstream::SlimJob;
-use crate::api::{DeploymentPolicy, NodeWright, keys};
+use super::upstream_lease::{SlimLease, UPSTREAM_LEASE};
+use crate::api::{DeploymentPolicy, NodeWright, VERSION, keys};
 use crate::clock::Clock;
 
 /// Kinds that are watched; all of them must be listed before a look is whole.
-const KINDS: [&str; 6] = [
+const KINDS: [&str; 7] = [
     <SlimNode as Watched>::KIND,
     <SlimPod as Watched>::KIND,
     <SlimConfigMap as Watched>::KIND,
     <SlimJob as Watched>::KIND,
+    <SlimLease as Watched>::KIND,
     <Untyped<NodeWright> as Watched>::KIND,
     <Untyped<DeploymentPolicy> as Watched>::KIND,
 ];
@@ -92,9 +95,14 @@ impl Observer {
             everything.clone(),
             shared.clone(),
         ));
+        tasks.spawn(follow_former(client.clone(), shared.clone()));
         // Upstream runs packages as Jobs since it has the present prefix (v0.18).
         let jobs = watcher::Config::default().labels(keys::PACKAGE);
         tasks.spawn(follow::<SlimJob>(Api::all(client.clone()), jobs, shared.clone()));
+        // Wherever upstream's operator runs, it acts on the same resources.
+        let named = format!("metadata.name={UPSTREAM_LEASE}");
+        let leases = watcher::Config::default().fields(&named);
+        tasks.spawn(follow::<SlimLease>(Api::all(client.clone()), leases, shared.clone()));
         tasks.spawn(follow::<SlimConfigMap>(config_maps, snapshots, shared.clone()));
         tasks.spawn(follow::<Untyped<NodeWright>>(
             Api::all(client.clone()),
@@ -151,6 +159,26 @@ impl Observer {
             std::future::pending::<()>().await;
         }
     }
+}
+
+/// Follows the kinds under the group's former name where the cluster serves them; asked once, since
+/// nobody installs them any more. Nothing waits for them.
+async fn follow_former(client: Client, shared: Shared) {
+    let group = format!("{LEGACY_GROUP}/{VERSION}");
+    match client.list_api_group_resources(&group).await {
+        Ok(_served) => {}
+        Err(kube::Error::Api(status)) if status.code == 404 => return,
+        Err(error) => {
+            let error = &error as &dyn std::error::Error;
+            tracing::warn!(group, error, "not known whether the cluster serves it: not mirrored");
+            return;
+        }
+    }
+    let everything = watcher::Config::default();
+    let skyhooks =
+        follow::<Untyped<Skyhook>>(Api::all(client.clone()), everything.clone(), shared.clone());
+    let policies = follow::<Untyped<FormerPolicy>>(Api::all(client), everything, shared);
+    tokio::join!(skyhooks, policies);
 }
 
 /// Keeps one kind current until shutdown.

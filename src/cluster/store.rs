@@ -15,11 +15,13 @@ use kube::core::ObjectMeta;
 use serde::de::DeserializeOwned;
 use tokio::sync::Notify;
 
+use super::mirror::{Former, FormerObjects};
 use super::shelf::{Change, Shelf};
 use super::slim::{SlimConfigMap, Untyped, revision};
 use super::slim_node::{SlimNode, is_same_node};
 use super::slim_pod::SlimPod;
-use super::upstream::{SlimJob, UpstreamJob, UpstreamPod};
+use super::upstream::{UpstreamJob, UpstreamPod};
+use super::upstream_lease::UpstreamLease;
 use super::{EdgeSettings, executor_state, snapshot, status, upstream, upstream_status};
 use crate::api::{DeploymentPolicy, NodeWright, keys};
 use crate::model::{
@@ -32,6 +34,10 @@ use crate::model::{
 pub struct View {
     /// What the planner sees.
     pub observed: Observed,
+    /// The Leases of upstream's operator, in whatever namespace.
+    pub upstream_leases: Vec<UpstreamLease>,
+    /// Objects under the group's former name.
+    pub former: FormerObjects,
     /// The resources as they are written, by name; `manifest` makes what is desired of them.
     pub nodewrights: BTreeMap<String, Arc<NodeWright>>,
     /// The policies as they are written, by name.
@@ -65,7 +71,7 @@ pub struct Places {
     /// Our namespace: executors and snapshots.
     own: String,
     /// Ours and those of upstream's operator.
-    all: BTreeSet<String>,
+    pub(super) all: BTreeSet<String>,
 }
 
 /// A custom resource as kept: read, or what is wrong with it.
@@ -81,7 +87,10 @@ pub struct KeptResource<K> {
 pub struct State {
     nodes: Shelf<Node>,
     pods: Shelf<KeptPod>,
-    jobs: Shelf<Option<UpstreamJob>>,
+    pub(super) jobs: Shelf<Option<UpstreamJob>>,
+    pub(super) skyhooks: Shelf<Arc<Former>>,
+    pub(super) former_policies: Shelf<Arc<Former>>,
+    pub(super) leases: Shelf<UpstreamLease>,
     snapshots: Shelf<Option<Snapshot>>,
     nodewrights: Shelf<KeptResource<NodeWright>>,
     policies: Shelf<KeptResource<DeploymentPolicy>>,
@@ -245,6 +254,14 @@ impl Store {
             view.observed.nodes.insert(name.clone(), node.clone());
         }
         view.observed.upstream = upstream_work(&state);
+        let copied = |shelf: &Shelf<Arc<Former>>| {
+            shelf.iter().map(|(name, former)| (name.clone(), Arc::clone(former))).collect()
+        };
+        view.former = FormerObjects {
+            skyhooks: copied(&state.skyhooks),
+            policies: copied(&state.former_policies),
+        };
+        view.upstream_leases = state.leases.iter().map(|(_, lease)| lease.clone()).collect();
         for (key, KeptPod { pod, executor, upstream: _ }) in state.pods.iter() {
             if let Some(executor) = executor {
                 view.observed.executors.insert(pod.reference.name.clone(), executor.clone());
@@ -313,6 +330,12 @@ fn is_on_node(pod: &Pod) -> bool {
         PodPhase::Succeeded | PodPhase::Failed => false,
     };
     is_live && !pod.node.is_empty()
+}
+
+/// Returns `namespace/name`.
+pub(super) fn namespaced(metadata: &ObjectMeta) -> String {
+    let namespace = metadata.namespace.as_deref().unwrap_or_default();
+    format!("{namespace}/{}", metadata.name.as_deref().unwrap_or_default())
 }
 
 /// Returns what upstream's operator left running, with why a Job failed from the pods it keeps.
@@ -398,29 +421,6 @@ impl Watched for SlimPod {
 
     fn key(&self) -> String {
         self.pod.reference.to_string()
-    }
-}
-
-impl Watched for SlimJob {
-    type Kept = Option<UpstreamJob>;
-    const KIND: &'static str = "jobs";
-    const MAY_BE_ABSENT: bool = true;
-
-    fn shelf(state: &mut State) -> &mut Shelf<Option<UpstreamJob>> {
-        &mut state.jobs
-    }
-
-    fn keep(self, places: &Places) -> Option<UpstreamJob> {
-        self.work.filter(|job| places.all.contains(&job.work.reference.namespace))
-    }
-
-    fn is_same(one: &Option<UpstreamJob>, other: &Option<UpstreamJob>) -> bool {
-        one == other
-    }
-
-    fn key(&self) -> String {
-        let namespace = self.metadata.namespace.as_deref().unwrap_or_default();
-        format!("{namespace}/{}", self.metadata.name.as_deref().unwrap_or_default())
     }
 }
 

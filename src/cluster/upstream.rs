@@ -11,9 +11,11 @@ use std::collections::BTreeMap;
 use kube::core::ObjectMeta;
 use serde::Deserialize;
 
+use super::shelf::Shelf;
 use super::slim::{WireMeta, null_as_empty, watchable_as};
 use super::slim_node::WireCondition;
 use super::slim_pod::{ContainerState, SlimPod, Standing};
+use super::store::{Places, State, Watched, namespaced};
 use crate::api::annotations::bounded_message;
 use crate::api::keys;
 use crate::model::{
@@ -316,4 +318,27 @@ fn read_job(wire: WireJob) -> Option<UpstreamJob> {
         terminating: metadata.deletion_timestamp.is_some(),
     };
     Some(UpstreamJob { work, is_genuine })
+}
+
+impl Watched for SlimJob {
+    type Kept = Option<UpstreamJob>;
+    const KIND: &'static str = "jobs";
+    const MAY_BE_ABSENT: bool = true;
+
+    fn shelf(state: &mut State) -> &mut Shelf<Option<UpstreamJob>> {
+        &mut state.jobs
+    }
+
+    fn keep(self, places: &Places) -> Option<UpstreamJob> {
+        // Labels are anybody's to write: a Job of upstream's is in a namespace of upstream's.
+        self.work.filter(|job| places.all.contains(&job.work.reference.namespace))
+    }
+
+    fn is_same(one: &Option<UpstreamJob>, other: &Option<UpstreamJob>) -> bool {
+        one == other
+    }
+
+    fn key(&self) -> String {
+        namespaced(&self.metadata)
+    }
 }

@@ -13,6 +13,7 @@ mod news;
 mod pull;
 mod reporter;
 mod revision;
+mod rival;
 mod tick;
 
 use std::path::PathBuf;

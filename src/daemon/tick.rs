@@ -16,6 +16,7 @@ use super::news::{self, Verdicts};
 use super::pull::{PullStatus, Reading, chain};
 use super::reporter::{State, until};
 use super::revision::{self, Revisions};
+use super::rival::RivalWatch;
 use super::{Settings, Signs, SourceSettings, earlier};
 use crate::api::keys::STOP;
 use crate::clock::Clock;
@@ -76,6 +77,8 @@ pub(super) struct Loop {
     status_written: BTreeMap<String, Timestamp>,
     /// Set while the CRDs in the cluster are older than this program.
     outdated_crd: Option<(String, Timestamp)>,
+    /// Whether upstream's operator leads: nothing is done while it does.
+    rival: RivalWatch,
     /// What was last shown.
     shown: Option<Shown>,
     failures: u32,
@@ -128,6 +131,7 @@ impl Loop {
             refreshed_for: None,
             status_written: BTreeMap::new(),
             outdated_crd: None,
+            rival: RivalWatch::default(),
             shown: None,
             failures: 0,
             refused: Vec::new(),
@@ -209,7 +213,11 @@ impl Loop {
     async fn tick(&mut self, proof: &LeaderProof, epoch: i32, pulls: &PullStatus) -> Rest {
         let began = self.clock.now();
         let mut failed = false;
-        if let Err(error) = self.revisions.advance(proof, pulls.reading.as_deref()).await {
+        let view = self.observer.observe();
+        self.rival.look(&view, began);
+        if self.rival.leads.is_none()
+            && let Err(error) = self.revisions.advance(proof, pulls.reading.as_deref()).await
+        {
             failed = true;
             let error = revision::text(&error);
             tracing::warn!(error, "the source's state was not brought further, trying again");
@@ -217,6 +225,9 @@ impl Loop {
         let view = self.observer.observe();
         let mut desired = desired(&view);
         let missing = self.references.resolve(&mut desired).await;
+        if self.rival.leads.is_none() && !self.actor.mirror(proof, &view).await {
+            failed = true;
+        }
         let input = self.input(began, &view, desired, missing);
         let mut plan = plan(&input);
         let breaches = audit(&input, &plan);
@@ -278,6 +289,9 @@ impl Loop {
     fn opening(&self, desired: &Desired) -> BTreeMap<String, Opening> {
         let standing = self.revisions.standing();
         let held = |name: &String| {
+            if let Some(rival) = &self.rival.leads {
+                return Some(Reason::SourceHeld { why: rival.words() });
+            }
             if let Some(note) = &standing.stop {
                 let why = format!(
                     "stopped by hand ({note}): take the annotation {STOP} off the ConfigMap \
@@ -300,6 +314,10 @@ impl Loop {
     /// Leaves out counters whose time has not come, and everything while the CRDs are outdated.
     fn due_actions(&mut self, plan: &Plan, rest: &mut Rest) -> Vec<Action> {
         let now = self.clock.now();
+        if let Some(rival) = &self.rival.leads {
+            rest.at = earlier(rest.at, Some(rival.until));
+            return Vec::new();
+        }
         if let Some((_, since)) = &self.outdated_crd {
             let again = after(*since, OUTDATED_CRD_PAUSE);
             if now < again {

@@ -61,9 +61,11 @@ pub(crate) fn settle<'a>(scope: &Scope<'a>, node: &'a Node, plan: &mut Plan) -> 
         }));
         return Some(Verdict::act(Reason::Recording { group: Group::Install }));
     }
-    // What is over is still in the way of others until its own rollout has taken it in.
+    // What is over is in the way of others until its own rollout has taken it in.
+    let rollouts = &scope.input.desired.rollouts;
     let first = works.iter().find(|work| {
-        !is_over(scope, work) || scope.input.observed.resources.contains_key(&work.rollout)
+        let owner = rollouts.get(&work.rollout);
+        !is_over(scope, work) || owner.is_some_and(|owner| owner.selects(&node.labels))
     })?;
     if first.phase == ExecutorPhase::Pending && first.reference.kind == UpstreamKind::Pod {
         wake(plan, after(first.created, START_DEADLINE));
@@ -71,8 +73,9 @@ pub(crate) fn settle<'a>(scope: &Scope<'a>, node: &'a Node, plan: &mut Plan) -> 
     Some(Verdict::wait(waits_for(first)))
 }
 
-/// Lets go of a node that is complete as upstream left it and that upstream's mark for this very
-/// rollout keeps cordoned: upstream was stopped between its last stage and the release.
+/// Lets go of a node that is complete as upstream left it, and that upstream's mark for this very
+/// rollout keeps cordoned or whose status word says that it is worked on: upstream was stopped
+/// between its last stage and the release.
 pub(crate) fn let_go<'a>(
     scope: &Scope<'a>,
     node: &'a Node,
@@ -80,14 +83,18 @@ pub(crate) fn let_go<'a>(
     plan: &mut Plan,
 ) -> Option<Verdict> {
     let rollout = &scope.rollout.name;
+    let state = scope.rollout_state(node);
     let is_done = verdict.is_some_and(|verdict| verdict.kind == VerdictKind::Done);
     let record = scope.record(node);
     let is_ours_to_end = record.is_none_or(|record| record.outcome == Some(Outcome::Complete));
-    if !is_done || !is_ours_to_end || !node.is_cordoned_by(rollout) || !node.ready {
+    let is_marked = node.is_cordoned_by(rollout);
+    let says_working = state.and_then(|state| state.status).is_some_and(|word| {
+        matches!(word, StatusWord::InProgress | StatusWord::Erroring) && record.is_none()
+    });
+    if !is_done || !is_ours_to_end || !(is_marked || says_working) || !node.ready {
         return None;
     }
-    let free = !has_other_owner(node, rollout) && node.unschedulable;
-    let state = scope.rollout_state(node);
+    let free = is_marked && !has_other_owner(node, rollout) && node.unschedulable;
     plan.actions.push(Action::PatchNode(NodePatch {
         node: node.name.clone(),
         node_uid: node.uid.clone(),
@@ -96,7 +103,7 @@ pub(crate) fn let_go<'a>(
         entries: None,
         record: None,
         status: Some(StatusWord::Complete),
-        cordon_mark: Some(false),
+        cordon_mark: is_marked.then_some(false),
         drain_start: state.and_then(|state| state.drain_start).map(|_began| None),
         unschedulable: free.then_some(false),
     }));

@@ -6,6 +6,7 @@
 #![warn(missing_docs)]
 #![warn(clippy::wildcard_enum_match_arm)]
 
+mod adoption;
 mod concern;
 pub mod events;
 pub mod explain;
@@ -18,6 +19,7 @@ pub mod status_branch;
 mod survey;
 mod wording;
 
+pub use adoption::{Adoption, adoption};
 pub use concern::{Concern, concern, label, since, way_out};
 pub use state::{
     CompartmentState, Effect, FleetPhase, FleetState, HeldRevision, InterruptFacts, NamedNodes,

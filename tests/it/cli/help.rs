@@ -14,8 +14,15 @@ fn the_verbs_in_the_order_in_which_a_person_meets_them() {
 
 #[test]
 fn every_help_fits_and_tells_more_than_the_name() {
-    for verb in [&["run"][..], &["validate"], &["crds"], &["accept"], &["sim"], &["sim", "kubelet"]]
-    {
+    for verb in [
+        &["run"][..],
+        &["validate"],
+        &["crds"],
+        &["accept"],
+        &["adopt"],
+        &["sim"],
+        &["sim", "kubelet"],
+    ] {
         let ran = nodewright(&[verb, &["--help"]].concat());
         assert_eq!((ran.code, ran.err.as_str()), (Some(0), ""), "{verb:?}");
         assert!(ran.out.lines().count() > 10, "{verb:?}: {}", ran.out);

@@ -33,6 +33,11 @@ pub struct World {
 
 impl World {
     pub async fn new() -> Self {
+        Self::with(async |_: &Cluster| {}).await
+    }
+
+    /// A world in which something was there before we looked.
+    pub async fn with(before: impl AsyncFnOnce(&Cluster)) -> Self {
         let start = "2026-03-01T08:00:00Z".parse().expect("a valid time");
         let clock = Clock::starting_at(start, 1);
         let cluster = Cluster::new(clock);
@@ -40,6 +45,7 @@ impl World {
         for crd in crds() {
             Api::all(client.clone()).create(&PostParams::default(), &crd).await.expect("accepted");
         }
+        before(&cluster).await;
         let shutdown = CancellationToken::new();
         let (observer, tasks) =
             Observer::start(cluster.client(DAEMON), &settings(), clock, shutdown.clone());

@@ -10,9 +10,11 @@ mod leadership;
 mod pulls;
 mod real_agent;
 mod references;
+mod rival;
 mod safety;
 mod source;
 mod story;
+mod takeover;
 mod writes;
 
 use std::time::Duration;

@@ -1,5 +1,6 @@
 //! A cluster run by upstream is taken over: nothing runs twice, no cordon is lost.
 
+mod adoption;
 mod credit;
 mod leftovers;
 mod status;

@@ -240,3 +240,27 @@ fn a_foreign_cordon_stays_when_the_node_is_let_go() {
     assert!(world.is_complete(), "{}", world.verdict(NODE));
     assert!(world.input.observed.nodes[NODE].unschedulable, "it never was ours");
 }
+
+#[test]
+fn what_another_rollout_left_is_in_the_way_until_that_has_taken_it_in() {
+    for (phase, selects, waits) in [
+        (ExecutorPhase::Running, false, true),
+        (ExecutorPhase::Succeeded, true, true),
+        (ExecutorPhase::Succeeded, false, false),
+    ] {
+        let mut world = world(1, rollout(1, vec![package("kernel", "1.0.0")]));
+        job(&mut world, NODE, "other", Stage::Apply, phase);
+        for work in world.input.observed.upstream.values_mut() {
+            work.rollout = "other".to_owned();
+        }
+        if selects {
+            let mut other = rollout(1, vec![]);
+            other.name = "other".to_owned();
+            // Later than ours: its turn to take it in has not come in this plan.
+            other.priority = 300;
+            world.input.desired.rollouts.insert("other".to_owned(), other);
+        }
+        let verdict = world.verdict(NODE);
+        assert_eq!(verdict.contains("was started by upstream"), waits, "{phase:?}: {verdict}");
+    }
+}
