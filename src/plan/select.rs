@@ -194,8 +194,14 @@ fn failed_here<'a>(scope: &Scope<'a>, node: &'a Node) -> Option<Verdict> {
     if timed_out && super::drain::may_try_again(scope, node, record) {
         return None;
     }
-    let why = record.message.clone().unwrap_or_else(|| "no message was recorded".to_owned());
     let entries = scope.entries(node);
+    let erroring = entries.values().any(|entry| entry.state == State::Erroring);
+    if entries.is_empty() || (record.reason.as_deref() == Some("Failed") && !erroring) {
+        // A person took the failure out of the node's state: upstream's `reset` and
+        // `package rerun`, which know nothing of our record (upstream contract F).
+        return None;
+    }
+    let why = record.message.clone().unwrap_or_else(|| "no message was recorded".to_owned());
     let failed = entries.values().find(|entry| {
         let taken_off = matches!(entry.stage, Stage::Uninstall | Stage::UninstallInterrupt);
         let wanted = scope.rollout.package(&entry.id()).is_some();

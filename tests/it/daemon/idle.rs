@@ -14,7 +14,7 @@ fn sysctl(version: &str) -> String {
 }
 
 #[tokio::test(start_paused = true)]
-async fn ten_idle_minutes_write_nothing_but_the_lease() {
+async fn t28_ten_idle_minutes_write_nothing_but_the_lease() {
     let fleet = Fleet::with(3, quick()).await;
     fleet.push(&[("gpu.yaml", &sysctl("1.0.0"))]);
     let daemon = fleet.daemon(DAEMON);

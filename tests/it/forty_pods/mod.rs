@@ -63,7 +63,7 @@ async fn drain_forty(mut world: World) {
     assert_eq!(before.len(), 40);
     world.tree.insert("tuning.yaml".to_owned(), manifest("tuning", "count: 2", KERNEL));
     world.push(true);
-    world.start();
+    world.start(&[]).expect("no flag is wrong");
 
     says(&world, "ProtectedPod", "protected: pod default/training-0 must finish").await;
     assert_eq!(moved(&world).await, BTreeMap::new(), "nothing is moved while it runs");

@@ -58,7 +58,7 @@ fn status_branches_are_counted_and_ours_is_fetched_and_forgotten_when_it_goes() 
 }
 
 #[test]
-fn rewritten_history_is_fetched_but_held() {
+fn t24_rewritten_history_is_fetched_but_held() {
     let origin = Origin::new();
     let cache = Cache::new();
     let remote = origin.remote();

@@ -187,7 +187,7 @@ async fn a_certificate_for_another_name_is_refused() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_push_that_a_hook_refuses_is_permanent_and_tried_once() {
+async fn t27_a_push_that_a_hook_refuses_is_permanent_and_tried_once() {
     let world = World::new().await;
     let cache = Cache::new();
     let mut branch = world.status_branch(&cache);

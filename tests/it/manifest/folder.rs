@@ -22,9 +22,8 @@ fn write(root: &Path, path: &str, text: &str) {
     fs::write(file, text).expect("it can be written");
 }
 
-/// The folder of odd files of the failure catalogue, T25.
 #[test]
-fn a_folder_of_odd_files_gives_what_is_sound_and_names_the_rest() {
+fn t25_a_folder_of_odd_files_gives_what_is_sound_and_names_the_rest() {
     let folder = tempfile::tempdir().expect("a folder");
     let root = folder.path();
     let secret = tempfile::NamedTempFile::new().expect("a file");
@@ -84,7 +83,7 @@ fn a_link_to_a_folder_is_reported_and_not_read() {
 }
 
 #[test]
-fn empty_missing_and_unreadable_are_three_results() {
+fn t26_empty_missing_and_unreadable_are_three_results() {
     let folder = tempfile::tempdir().expect("a folder");
     write(folder.path(), ".gitkeep", "");
     let empty = read_all(folder.path());

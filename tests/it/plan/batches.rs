@@ -84,6 +84,67 @@ fn ceilings_are_whole_numbers_of_nodes() {
     assert_eq!(Budget::Count(u32::MAX).ceiling(7), 7);
 }
 
+/// Percent to number: whole, rounded down, at least one, and never by way of floating point, which
+/// makes 28 of 29 % of 100.
+#[test]
+fn t15_a_percentage_of_nodes_is_rounded_down_in_whole_numbers() {
+    let table = [
+        (1, 1, 1),
+        (3, 33, 1),
+        (3, 34, 1),
+        (7, 50, 3),
+        (50, 2, 1),
+        (200, 1, 2),
+        (1000, 7, 70),
+        (100, 29, 29),
+        (100, 57, 57),
+        (100, 58, 58),
+        (5, 100, 5),
+        (0, 50, 0),
+    ];
+    for (nodes, percent, expected) in table {
+        assert_eq!(Budget::Percent(percent).ceiling(nodes), expected, "{percent} % of {nodes}");
+    }
+    let mut nobody = fleet(0, Some(Budget::Percent(50)));
+    nobody.run();
+    assert_eq!(records(&nobody), BTreeMap::new());
+}
+
+/// A commit comes when six of eight nodes are done. Policies that grow their batches are not read
+/// by this version; what holds for every pace is shown with batches of three.
+#[test]
+fn t16_a_new_version_in_a_rollout_makes_every_node_pending_for_it_alone() {
+    let mut world = fleet(8, Some(Budget::Count(3)));
+    let entry_of = |world: &World, node: &str, version: &str| {
+        let entries = world.input.observed.nodes[node].entries("tuning");
+        entries.values().any(|entry| entry.version == version)
+    };
+    for _ in 0..2 {
+        world.settle();
+        world.finish_all(End::Success);
+    }
+    let names: Vec<String> = world.input.observed.nodes.keys().cloned().collect();
+    let (old, fresh): (Vec<_>, Vec<_>) =
+        names.iter().partition(|name| entry_of(&world, name, "1.0.0"));
+    assert_eq!((old.len(), fresh.len()), (6, 2), "two batches of three");
+
+    world.set_rollout(rollout(3, vec![package("motd", "1.1.0")]));
+    world.settle();
+    assert_eq!(under_way(&world).len(), 3, "the new target goes in batches of its own");
+    for node in &names {
+        assert!(!world.verdict(node).starts_with("Done"), "{node} is pending for the new version");
+    }
+    while !under_way(&world).is_empty() {
+        for node in &fresh {
+            assert!(!entry_of(&world, node, "1.0.0"), "{node} gets what nobody wants any more");
+        }
+        world.finish_all(End::Success);
+        world.settle();
+    }
+    assert!(world.is_complete());
+    assert!(names.iter().all(|name| entry_of(&world, name, "1.1.0")));
+}
+
 #[test]
 fn a_third_of_twenty_goes_in_batches_of_six() {
     let mut world = fleet(20, Some(Budget::Percent(33)));

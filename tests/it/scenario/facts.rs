@@ -2,17 +2,27 @@
 //!
 //! | fact | what is reached or printed |
 //! |---|---|
-//! | `until complete ROLLOUT` | every node of it is complete, at the last commit pushed |
+//! | `until complete ROLLOUT` | every node of it is complete, as it is wanted now |
 //! | `until waits ROLLOUT WORD NODES` | so many nodes wait for this reason |
-//! | `until needs WORD` | something of this kind needs a person |
-//! | `until status ROLLOUT WORD` | its status is this word, at the last commit pushed |
+//! | `until needs WORD`, `until needs WORD NODES` | something of this kind needs a person |
+//! | `until status ROLLOUT WORD` | its status is this word, also on the resource |
+//! | `until condition ROLLOUT TYPE STATUS` | its condition has this status |
+//! | `until left TEXT` | `show left` prints this |
 //! | `until gone ROLLOUT` | there is no such rollout any more |
 //! | `until held` | the last commit is not let through |
 //! | `until published PHASE` | the status branch says so of the last state |
 //! | `until cordoned NODE` | the node is cordoned |
+//! | `until schedulable NODE` | it is not |
 //! | `until node LINE` | `show nodes` has this line |
-//! | `show nodes` | each node: schedulable or not, reboots, and its packages |
-//! | `show runs NODE` | which stages ran there, how they ended, and how often |
+//! | `until on NODE TEXT` | the node's line has this text in it |
+//! | `until ran NODE CONTAINER COUNT` | the container has ended so often there, well or not |
+//! | `until starts NODE CONTAINER` | the container runs there now, or waits |
+//! | `until event REASON OBJECT` | there is such an event about the object, and what it says |
+//! | `until no executors` | all executor pods are gone |
+//! | `show nodes` | each node: schedulable or not, reboots, taints, and its packages |
+//! | `show marks NODE` | the keys of ours on a node, annotations and labels, without values |
+//! | `show runs NODE`, `show runs NODE PACKAGE` | which stages ran, how they ended, how often |
+//! | `show left` | how many objects of each kind are in our namespace |
 //! | `show conditions ROLLOUT` | the conditions of the resource |
 //! | `show resources` | the resources with their packages |
 //! | `show needs` | what needs a person |
@@ -21,24 +31,24 @@
 //! | `expect cordoned at most N` | no more were at any moment since the beginning |
 //! | `expect cordoned never` | none ever was |
 
-use std::collections::BTreeMap;
-
-use k8s_openapi::api::core::v1::{Node, Pod};
-use kube::ResourceExt as _;
-use kube::api::{Api, ListParams};
-use nodewright::api::{NodeWright, keys};
+use k8s_openapi::api::core::v1::Node;
+use kube::api::Api;
 use nodewright::model::StatusWord;
 use nodewright::report::FleetState;
-use nodewright::sim::keys::REBOOTS;
-use serde_json::Value;
 
-use super::commands::{Printed, chain, cordon_marks, is_cordoned};
+use super::commands::Printed;
+use super::view::{is_cordoned, line_of};
 use super::world::{CLUSTER, World};
+use super::{resources, view};
+
+/// What is asked of a node.
+type Question = Box<dyn Fn(&Node) -> bool>;
 
 /// Waits for a fact and prints it.
 pub async fn until(world: &World, fact: &[&str]) -> Printed {
     match fact {
         ["complete", rollout] => {
+            world.eventually(async || current(world, rollout).await).await?;
             world.until(|state| is_applied(world, state).then(|| complete(state, rollout))?).await
         }
         ["waits", rollout, word, nodes] => {
@@ -46,90 +56,108 @@ pub async fn until(world: &World, fact: &[&str]) -> Printed {
                 .until(|state| is_seen(world, state).then(|| waits(state, rollout, word, nodes))?)
                 .await
         }
-        ["needs", word] => {
-            world.until(|state| is_seen(world, state).then(|| needs(state, Some(word)))?).await
+        ["needs", word] => until_needs(world, word, 1).await,
+        ["needs", word, nodes] => {
+            let nodes = nodes.parse().map_err(|_| format!("{nodes} is no number"))?;
+            until_needs(world, word, nodes).await
         }
-        ["status", rollout, word] => {
-            world
-                .until(|state| {
-                    let found = state.rollouts.get(*rollout)?;
-                    let is_it = format!("{:?}", found.status) == **word;
-                    (is_applied(world, state) && is_it).then(|| {
-                        format!(
-                            "{rollout}: {word}, {} of {} nodes complete",
-                            found.nodes_complete, found.nodes_total
-                        )
-                    })
-                })
-                .await
+        ["status", rollout, word] => until_status(world, rollout, word).await,
+        ["left", ..] => {
+            let wanted = fact[1..].join(" ");
+            let left = async || view::left(world).await.ok().filter(|left| *left == wanted);
+            world.eventually(left).await.map(|_| String::new())
         }
-        ["gone", rollout] => {
-            let is_gone = |state: &FleetState| {
-                (is_applied(world, state) && !state.rollouts.contains_key(*rollout)).then_some(())
+        ["condition", rollout, kind, status] => {
+            let wanted = format!("{kind}={status} ");
+            let found = async || {
+                let conditions = view::conditions(world, rollout).await.ok()?;
+                conditions.lines().find(|line| line.starts_with(&wanted)).map(str::to_owned)
             };
-            world.until(is_gone).await.map(|()| format!("{rollout} is gone"))
+            world.eventually(found).await
         }
+        ["gone", rollout] => until_gone(world, rollout).await,
         ["held"] => {
-            world
-                .until(|state| {
-                    let held = state.source.held.as_ref().filter(|_| is_seen(world, state))?;
-                    Some(format!("{}\n  way out: {}", held.why, held.way_out))
-                })
-                .await
+            let held = |state: &FleetState| {
+                let held = state.source.held.as_ref().filter(|_| is_seen(world, state))?;
+                Some(format!("{}\n  way out: {}", held.why, held.way_out))
+            };
+            world.until(held).await
         }
         ["published", phase] => published(world, phase).await,
-        ["cordoned", node] => {
-            let nodes: Api<Node> = Api::all(world.ground.client("test"));
-            let cordoned = async || nodes.get(node).await.ok().filter(is_cordoned);
-            let node = world.eventually(cordoned).await?;
-            Ok(line_of(&node))
+        ["ran", node, container, count] => {
+            let count = count.parse().map_err(|_| format!("{count} is no number"))?;
+            let ran = async || (view::times_run(world, node, container) >= count).then_some(());
+            world.eventually(ran).await.map(|()| String::new())
         }
-        ["node", name, ..] => {
-            let wanted = fact[1..].join(" ");
-            let nodes: Api<Node> = Api::all(world.ground.client("test"));
-            let shown = async || nodes.get(name).await.ok().filter(|node| line_of(node) == wanted);
-            world.eventually(shown).await.map(|_| String::new())
+        ["starts", node, container] => {
+            let starts = async || view::is_begun(world, node, container).await.then_some(());
+            world.eventually(starts).await.map(|()| String::new())
         }
-        _ => Err("there is no such fact to wait for; see scenario/facts.rs".to_owned()),
+        ["event", reason, object] => {
+            world.eventually(async || view::event(world, reason, object).await).await
+        }
+        ["no", "executors"] => {
+            let none = async || (view::executors(world, None).await.ok()?.is_empty()).then_some(());
+            world.eventually(none).await.map(|()| String::new())
+        }
+        _ => until_node(world, fact).await,
     }
 }
 
-/// Prints a fact.
-pub async fn show(world: &World, fact: &[&str]) -> Printed {
-    let state = world.state();
-    let state = || state.as_deref().ok_or("the daemon has not looked yet");
-    match fact {
-        ["nodes"] => {
-            let nodes: Api<Node> = Api::all(world.ground.client("test"));
-            let nodes = nodes.list(&ListParams::default()).await.map_err(|error| chain(&error))?;
-            Ok(nodes.items.iter().map(line_of).collect::<Vec<_>>().join("\n"))
+async fn until_status(world: &World, rollout: &str, word: &str) -> Printed {
+    let is_it = |state: &FleetState| {
+        let found = state.rollouts.get(rollout)?;
+        let (complete, total) = (found.nodes_complete, found.nodes_total);
+        (is_applied(world, state) && format!("{:?}", found.status) == word)
+            .then(|| format!("{rollout}: {word}, {complete} of {total} nodes complete"))
+    };
+    let reached = world.until(is_it).await?;
+    // What a person reads on the resource is written a moment after it was decided.
+    let shown = async || resources::word(world, rollout).await.filter(|it| it == word);
+    world.eventually(shown).await.map(|_| reached)
+}
+
+async fn until_gone(world: &World, rollout: &str) -> Printed {
+    world.eventually(async || resources::is_gone(world, rollout).await.then_some(())).await?;
+    let is_gone = |state: &FleetState| {
+        (is_applied(world, state) && !state.rollouts.contains_key(rollout)).then_some(())
+    };
+    world.until(is_gone).await.map(|()| format!("{rollout} is gone"))
+}
+
+/// Waits until so many nodes, or more, need a person for this reason.
+async fn until_needs(world: &World, word: &str, nodes: u32) -> Printed {
+    let found = |state: &FleetState| {
+        let of_this_kind = state.needs_person.iter().filter(|need| need.word == word);
+        let found: u32 = of_this_kind.map(|need| need.nodes.total.max(1)).sum();
+        (is_seen(world, state) && found >= nodes).then(|| needs(state, Some(word)))?
+    };
+    world.until(found).await
+}
+
+/// Waits for a fact that one Node object shows.
+async fn until_node(world: &World, fact: &[&str]) -> Printed {
+    let api: Api<Node> = Api::all(world.ground.client("test"));
+    let (name, is_it): (&str, Question) = match fact {
+        ["cordoned", node] => (node, Box::new(is_cordoned)),
+        ["schedulable", node] => (node, Box::new(|node| !is_cordoned(node))),
+        ["node", node, ..] => {
+            let wanted = fact[1..].join(" ");
+            (node, Box::new(move |node| line_of(node) == wanted))
         }
-        ["runs", node] => Ok(runs(world, node)),
-        ["conditions", rollout] => conditions(world, rollout).await,
-        ["resources"] => resources(world).await,
-        ["needs"] => Ok(needs(state()?, None).unwrap_or_else(|| "nothing".to_owned())),
-        ["findings"] => {
-            let findings = state()?.source.findings.iter();
-            let lines = findings.map(|it| {
-                format!(
-                    "{}: {} {}: {}\n  way out: {}",
-                    it.place(),
-                    it.severity,
-                    it.code,
-                    it.message,
-                    it.way_out
-                )
-            });
-            Ok(lines.collect::<Vec<_>>().join("\n"))
+        ["on", node, text @ ..] => {
+            let wanted = text.join(" ");
+            (node, Box::new(move |node| line_of(node).contains(&wanted)))
         }
-        ["evicted", pod] => {
-            let (namespace, name) = pod.split_once('/').ok_or("write NAMESPACE/NAME")?;
-            let pods: Api<Pod> = Api::namespaced(world.ground.client("test"), namespace);
-            let pod = pods.get_opt(name).await.map_err(|error| chain(&error))?;
-            Ok(if pod.is_some() { "it stayed" } else { "it was moved" }.to_owned())
-        }
-        _ => Err("there is no such fact to show; see scenario/facts.rs".to_owned()),
-    }
+        _ => return Err("there is no such fact to wait for; see scenario/facts.rs".to_owned()),
+    };
+    let line = async || api.get(name).await.ok().filter(|node| is_it(node));
+    let node = world.eventually(line).await.map_err(|why| match fact {
+        ["node" | "on", ..] => format!("{why}\nthe nodes are not as wanted"),
+        _ => why,
+    })?;
+    // What was waited for as a whole line needs no repetition.
+    Ok(if fact[0] == "node" { String::new() } else { line_of(&node) })
 }
 
 /// Fails where a fact does not hold.
@@ -149,6 +177,11 @@ pub fn expect(world: &World, fact: &[&str]) -> Printed {
         },
         _ => Err("there is no such fact to expect; see scenario/facts.rs".to_owned()),
     }
+}
+
+/// The daemon has completed the resource as it is now, not as it was a moment ago.
+async fn current(world: &World, rollout: &str) -> Option<()> {
+    resources::is_complete(world, rollout).await.then_some(())
 }
 
 /// The daemon has looked at the last commit pushed.
@@ -184,7 +217,7 @@ fn waits(state: &FleetState, rollout: &str, word: &str, nodes: &str) -> Option<S
     Some(format!("{}: {}", group.example_node, group.example))
 }
 
-fn needs(state: &FleetState, word: Option<&str>) -> Option<String> {
+pub fn needs(state: &FleetState, word: Option<&str>) -> Option<String> {
     let needs = state.needs_person.iter();
     let needs = needs.filter(|need| word.is_none_or(|word| need.word == word));
     let lines: Vec<String> = needs
@@ -213,74 +246,4 @@ async fn published(world: &World, phase: &str) -> Printed {
             is_it.then(|| message.lines().next().unwrap_or_default().to_owned())
         })
         .await
-}
-
-/// Returns a node as one line: who cordoned it, how often it was rebooted, its packages.
-fn line_of(node: &Node) -> String {
-    let mut text = node.name_any();
-    let marks = cordon_marks(node);
-    match (is_cordoned(node), marks.is_empty()) {
-        (false, true) => {}
-        (true, true) => text += " cordoned by others",
-        (true, false) => text += &format!(" cordoned by {}", marks.join(", ")),
-        (false, false) => text += &format!(" schedulable with marks of {}", marks.join(", ")),
-    }
-    match node.annotations().get(REBOOTS).map(String::as_str) {
-        None => {}
-        Some("1") => text += ", rebooted once",
-        Some(times) => text += &format!(", rebooted {times} times"),
-    }
-    for (key, value) in node.annotations() {
-        let Some(rollout) = key.strip_prefix(&keys::node_state("")) else { continue };
-        let entries: BTreeMap<String, Value> = serde_json::from_str(value).unwrap_or_default();
-        for (package, entry) in entries {
-            let word = |key: &str| entry[key].as_str().unwrap_or("?").to_owned();
-            text += &format!("; {rollout}: {package} {} {}", word("stage"), word("state"));
-        }
-    }
-    text
-}
-
-fn runs(world: &World, node: &str) -> String {
-    let mut counts: Vec<(String, usize)> = Vec::new();
-    let runs = world.kubelet.runs();
-    for run in
-        runs.iter().filter(|run| run.node == node && run.namespace == super::ground::NAMESPACE)
-    {
-        let end =
-            if run.exit_code == 0 { String::new() } else { format!(" exit {}", run.exit_code) };
-        let what = format!("{}{end}", run.container);
-        match counts.iter_mut().find(|(known, _)| *known == what) {
-            Some((_, count)) => *count += 1,
-            None => counts.push((what, 1)),
-        }
-    }
-    let lines = counts.into_iter().map(|(what, count)| match count {
-        1 => what,
-        count => format!("{what} ×{count}"),
-    });
-    lines.collect::<Vec<_>>().join("\n")
-}
-
-async fn conditions(world: &World, rollout: &str) -> Printed {
-    let resources: Api<NodeWright> = Api::all(world.ground.client("test"));
-    let resource = resources.get(rollout).await.map_err(|error| chain(&error))?;
-    let conditions = resource.status.map(|status| status.conditions).unwrap_or_default();
-    let mut lines: Vec<String> = conditions
-        .iter()
-        .map(|it| format!("{}={} {}: {}", it.type_, it.status, it.reason, it.message))
-        .collect();
-    lines.sort();
-    Ok(lines.join("\n"))
-}
-
-async fn resources(world: &World) -> Printed {
-    let resources: Api<NodeWright> = Api::all(world.ground.client("test"));
-    let list = resources.list(&ListParams::default()).await.map_err(|error| chain(&error))?;
-    let lines = list.items.iter().map(|resource| {
-        let packages = resource.spec.packages.iter();
-        let packages = packages.map(|(name, package)| format!("{name}|{}", package.version));
-        format!("{}: {}", resource.name_any(), packages.collect::<Vec<_>>().join(", "))
-    });
-    Ok(lines.collect::<Vec<_>>().join("\n"))
 }

@@ -30,15 +30,19 @@ pub struct Step {
     above: String,
 }
 
-/// Returns all scenarios, by name.
+/// Returns all scenarios, by name; with `NODEWRIGHT_SCENARIO` those that it matches.
+#[expect(clippy::disallowed_methods, reason = "a switch of the suite; tests have no flags")]
 pub fn all() -> Vec<Scenario> {
-    let pattern = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/scenarios/*.txt");
-    let paths = glob::glob(pattern.to_str().expect("a path as text")).expect("a valid pattern");
+    let which = std::env::var("NODEWRIGHT_SCENARIO").unwrap_or_else(|_| "*".to_owned());
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/scenarios");
+    let folder = folder.to_str().expect("a path as text");
+    let patterns = which.split(',').map(|which| format!("{folder}/{which}.txt"));
+    let paths = patterns.flat_map(|it| glob::glob(&it).expect("a valid pattern"));
     paths.map(|path| Scenario::read(&path.expect("a readable folder"))).collect()
 }
 
 /// Returns whether transcripts are to be written instead of compared.
-#[expect(clippy::disallowed_methods, reason = "the one switch of the suite; tests have no flags")]
+#[expect(clippy::disallowed_methods, reason = "a switch of the suite; tests have no flags")]
 pub fn is_blessing() -> bool {
     std::env::var("NODEWRIGHT_BLESS").is_ok_and(|value| value == "1")
 }

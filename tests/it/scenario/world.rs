@@ -78,16 +78,18 @@ impl World {
     }
 
     /// Starts the daemon as a new process would: with an identity of its own.
-    pub fn start(&mut self) {
+    ///
+    /// Flags: `--source cluster` (the resources in the cluster are what is wanted, and nothing is
+    /// written to Git), `--reapply-on-reboot`, `--compat upstream` (no floor).
+    pub fn start(&mut self, flags: &[&str]) -> Result<(), String> {
         self.starts += 1;
-        let transport = Transport::new(PathBuf::from(env!("CARGO_BIN_EXE_nodewright")));
         let cache = self.cache.path().join("cache");
         let source = Source::new(self.origin.remote(), cache.clone());
-        let settings = Settings {
+        let mut settings = Settings {
             cluster: CLUSTER.to_owned(),
             source: SourceSettings::Git { source, path: String::new() },
             status: Some(StatusSettings { remote: self.origin.remote(), cache }),
-            transport,
+            transport: Transport::new(PathBuf::from(env!("CARGO_BIN_EXE_nodewright"))),
             edge: EdgeSettings::new(NAMESPACE, "registry.example/agent:7"),
             identity: format!("nodewright-{}", self.starts),
             own_node: None,
@@ -96,8 +98,23 @@ impl World {
             adoption: Adoption::Refused,
             listen: None,
         };
+        let mut flags = flags.iter();
+        while let Some(flag) = flags.next() {
+            match *flag {
+                "--reapply-on-reboot" => settings.rules.reapply_on_reboot = true,
+                "--source" if flags.next() == Some(&"cluster") => {
+                    settings.source = SourceSettings::Cluster;
+                    settings.status = None;
+                }
+                "--compat" if flags.next() == Some(&"upstream") => {
+                    settings.floor = Floor { max_disturbed_percent: 100, stop_after: None };
+                }
+                _ => return Err(format!("there is no flag {flag}; see scenario/world.rs")),
+            }
+        }
         let client = self.ground.daemon_client();
         self.daemon = Some(Daemon::start(settings, client, self.clock));
+        Ok(())
     }
 
     /// Commits the files and, where `on_top`, keeps the history.

@@ -4,6 +4,7 @@
 //! and each is shown to fail on a snippet that is wrong on purpose. The rules are data at the top
 //! of their file; a failure prints the line and what to do instead.
 
+mod catalogues;
 mod durations;
 mod errors;
 mod imports;
