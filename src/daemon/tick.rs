@@ -28,7 +28,7 @@ use crate::manifest;
 use crate::model::{
     Action, Desired, Finding, Input, Opening, Plan, Reason, Severity, Status, Urgency,
 };
-use crate::plan::{audit, freeze, plan};
+use crate::plan::{Names, audit, freeze, plan_with};
 use crate::report::{FleetState, SourceMode, SourceView, plan_text, progress};
 
 /// How long a read may take before it counts as unanswered.
@@ -71,6 +71,7 @@ pub(super) struct Loop {
     outlets: Outlets,
     revisions: Revisions,
     references: References,
+    names: Names,
     /// The term whose caches were listed with quorum (design §4 rule 9).
     refreshed_for: Option<i32>,
     /// When a status was last written, by rollout.
@@ -128,6 +129,7 @@ impl Loop {
             outlets,
             revisions,
             references,
+            names: Names::default(),
             refreshed_for: None,
             status_written: BTreeMap::new(),
             outdated_crd: None,
@@ -229,7 +231,7 @@ impl Loop {
             failed = true;
         }
         let input = self.input(began, &view, desired, missing);
-        let mut plan = plan(&input);
+        let mut plan = plan_with(&input, &mut self.names);
         let breaches = audit(&input, &plan);
         for breach in &breaches {
             self.outlets.signs.metrics.count_breach(breach.invariant);

@@ -7,6 +7,7 @@ use jiff::Timestamp;
 
 use super::deletion::obstacle;
 use super::limits::{CLEAN_UP_EVERY, TOMBSTONE, after};
+use super::names::Names;
 use super::rollout::has_other_owner;
 use super::{claims, wake};
 use crate::model::{
@@ -15,11 +16,11 @@ use crate::model::{
 };
 
 /// Plans the removal of everything that is left over.
-pub(crate) fn plan_cleanup(input: &Input, plan: &mut Plan) {
+pub(crate) fn plan_cleanup(input: &Input, names: &Names, plan: &mut Plan) {
     clean_executors(input, plan);
     super::pull::plan_cleanup(input, plan);
     super::visit::remove_given_up(input, plan);
-    clean_snapshots(input, plan);
+    clean_snapshots(input, names, plan);
     let_go_of_strays(input, plan);
 }
 
@@ -85,24 +86,20 @@ fn clean_up_due(executors: &[&Executor]) -> Option<Timestamp> {
 }
 
 /// Deletes snapshots that no node, no executor and no wanted package names.
-fn clean_snapshots(input: &Input, plan: &mut Plan) {
-    let mut named: BTreeSet<String> = BTreeSet::new();
-    for rollout in input.desired.rollouts.values() {
-        let wanted = rollout.packages.values();
-        named.extend(wanted.map(|package| package.snapshot_name(&rollout.name)));
-    }
+fn clean_snapshots(input: &Input, names: &Names, plan: &mut Plan) {
+    let mut named: BTreeSet<&str> = names.snapshots().collect();
     for node in input.observed.nodes.values() {
         for state in node.rollouts.values() {
             if state.malformed.is_some() {
                 return; // What it names is not known, so nothing is safe to delete.
             }
-            named.extend(state.entries.values().filter_map(|entry| entry.snapshot.clone()));
+            named.extend(state.entries.values().filter_map(|entry| entry.snapshot.as_deref()));
         }
     }
-    named.extend(input.observed.executors.values().map(|executor| executor.snapshot.clone()));
+    named.extend(input.observed.executors.values().map(|executor| executor.snapshot.as_str()));
     for (name, snapshot) in &input.observed.snapshots {
         let readable = !input.desired.invalid.contains_key(&snapshot.rollout);
-        if readable && !named.contains(name) {
+        if readable && !named.contains(name.as_str()) {
             plan.actions.push(Action::DeleteSnapshot(ConfigMapRef {
                 rollout: snapshot.rollout.clone(),
                 name: name.clone(),

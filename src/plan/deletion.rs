@@ -13,6 +13,7 @@ use jiff::Timestamp;
 
 use super::cleanup::release;
 use super::limits::{REBOOT_DEADLINE, START_DEADLINE, after};
+use super::names::Named;
 use super::select::Scope;
 use super::visit::{Draft, Visit, attempt_key};
 use super::{visit, wake};
@@ -24,8 +25,8 @@ use crate::model::{
 
 /// Returns what the resource moves nodes to: a target of its own while it is being deleted, so that
 /// stops and counts of failures belong to what came before (design §7).
-pub(crate) fn target(rollout: &Rollout, resource: &Resource) -> String {
-    if resource.deleting { rollout.leaving_target() } else { rollout.target() }
+pub(crate) fn target(rollout: &Rollout, resource: &Resource, named: &Named) -> String {
+    if resource.deleting { rollout.leaving_target() } else { named.target.clone() }
 }
 
 /// Puts our finalizer on a resource before its first pick; returns whether picks must wait for it.

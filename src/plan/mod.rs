@@ -24,6 +24,7 @@ mod gpus;
 mod leave;
 pub mod lifecycle;
 mod limits;
+mod names;
 mod pick;
 mod protect;
 mod pull;
@@ -45,9 +46,17 @@ use crate::model::{Executor, Group, Input, Plan, Rollout, VerdictKind};
 use select::Scope;
 
 pub use audit::{Breach, Invariant, audit, freeze};
+pub use names::Names;
 
 /// Decides what to do next, and says for every node why not more.
 pub fn plan(input: &Input) -> Plan {
+    plan_with(input, &mut Names::default())
+}
+
+/// Decides the same, with names that an earlier call worked out.
+pub fn plan_with(input: &Input, names: &mut Names) -> Plan {
+    names.learn(&input.desired);
+    let names = &*names;
     let mut plan = Plan::default();
     let mut done = Done::default();
     let executors = by_node(input);
@@ -55,12 +64,13 @@ pub fn plan(input: &Input) -> Plan {
     order.sort_by_key(|rollout| (rollout.priority, rollout.name.as_str()));
     for rollout in order {
         let Some(resource) = input.observed.resources.get(&rollout.name) else { continue };
-        let scope = Scope::new(input, rollout, resource, &executors);
+        let Some(named) = names.of(&rollout.name) else { continue };
+        let scope = Scope::new(input, rollout, resource, named, &executors);
         rollout::plan_rollout(&scope, &done, &mut plan);
         done.learn(&rollout.name, &plan);
     }
     deletion::leave_unreadable(input, &mut plan);
-    cleanup::plan_cleanup(input, &mut plan);
+    cleanup::plan_cleanup(input, names, &mut plan);
     taints::plan_taints(input, &done, &mut plan);
     plan
 }

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use super::deletion;
 use super::due::{self, Need};
+use super::names::Named;
 use super::visit::DRAIN_TIMED_OUT;
 use super::{Done, claims, leave, reapply, taints};
 use crate::model::{
@@ -17,8 +18,7 @@ pub(crate) struct Scope<'a> {
     pub rollout: &'a Rollout,
     pub resource: &'a Resource,
     pub target: String,
-    /// Names of the wanted snapshots by package: a digest each, so worked out once.
-    snapshot_names: BTreeMap<&'a str, String>,
+    named: &'a Named,
     /// Selected nodes, oldest first.
     pub nodes: Vec<&'a Node>,
     /// Executors of all rollouts, by node.
@@ -30,17 +30,14 @@ impl<'a> Scope<'a> {
         input: &'a Input,
         rollout: &'a Rollout,
         resource: &'a Resource,
+        named: &'a Named,
         executors: &'a BTreeMap<&'a str, Vec<&'a Executor>>,
     ) -> Self {
         let selected = input.observed.nodes.values().filter(|node| rollout.selects(&node.labels));
         let mut nodes: Vec<&Node> = selected.collect();
         nodes.sort_by_key(|node| (node.created, node.name.as_str()));
-        let packages = rollout.packages.values();
-        let snapshot_names = packages
-            .map(|package| (package.name.as_str(), package.snapshot_name(&rollout.name)))
-            .collect();
-        let target = deletion::target(rollout, resource);
-        Self { input, rollout, resource, target, snapshot_names, nodes, executors }
+        let target = deletion::target(rollout, resource, named);
+        Self { input, rollout, resource, target, named, nodes, executors }
     }
 
     pub(crate) fn rollout_state(&self, node: &'a Node) -> Option<&'a NodeRollout> {
@@ -70,7 +67,7 @@ impl<'a> Scope<'a> {
 
     /// Returns the name of the snapshot of a wanted package.
     pub(crate) fn snapshot_name(&self, package: &Package) -> &str {
-        self.snapshot_names.get(package.name.as_str()).map_or("", String::as_str)
+        self.named.snapshots.get(&package.name).map_or("", String::as_str)
     }
 
     /// Returns whether somebody else cordoned the node: then it stays so when we let it go.
