@@ -80,7 +80,8 @@ pub struct Breach {
 /// Returns every invariant that the plan breaks.
 pub fn audit(input: &Input, plan: &Plan) -> Vec<Breach> {
     let mut audit = Audit { input, breaches: BTreeSet::new() };
-    let mut picks: BTreeMap<&str, Vec<&NodePatch>> = BTreeMap::new();
+    let mut picks: BTreeMap<&str, Picks> = BTreeMap::new();
+    let mut picked: Vec<&str> = Vec::new();
     let mut patched: BTreeSet<&str> = BTreeSet::new();
     for action in &plan.actions {
         match action {
@@ -92,7 +93,9 @@ pub fn audit(input: &Input, plan: &Plan) -> Vec<Breach> {
                 if is_pick(audit.input, patch) {
                     audit.pick_under_finalizer(patch);
                     audit.hands_off(&patch.rollout, &patch.node);
-                    picks.entry(&patch.rollout).or_default().push(patch);
+                    let earlier = || Picks { earlier: picked.clone(), own: Vec::new() };
+                    picks.entry(&patch.rollout).or_insert_with(earlier).own.push(patch);
+                    picked.push(&patch.node);
                 }
             }
             Action::Evict(eviction) => {
@@ -171,6 +174,13 @@ fn is_pick(input: &Input, patch: &NodePatch) -> bool {
         && known.is_none_or(|known| known.visit != record.visit)
 }
 
+/// What one rollout picks.
+struct Picks<'p> {
+    /// Nodes that rollouts before it pick in the same plan.
+    earlier: Vec<&'p str>,
+    own: Vec<&'p NodePatch>,
+}
+
 struct Audit<'a> {
     input: &'a Input,
     breaches: BTreeSet<Breach>,
@@ -222,7 +232,7 @@ impl<'a> Audit<'a> {
     }
 
     /// Counts who would be disturbed after these picks, and looks at batch and order numbers.
-    fn picks(&mut self, rollout: &str, picks: &[&NodePatch]) {
+    fn picks(&mut self, rollout: &str, picks: &Picks<'_>) {
         let Some((wanted, resource)) = self.live(rollout) else {
             self.breach(rollout, Invariant::OpenBatch, "the resource is gone");
             return;
@@ -245,7 +255,7 @@ impl<'a> Audit<'a> {
                 orders.insert((record.target.clone(), record.order));
             }
         }
-        for patch in picks {
+        for patch in &picks.own {
             let Some(record) = &patch.record else { continue };
             let batch = open.get(&record.batch).filter(|batch| {
                 let orders = batch.order_from..batch.order_from.saturating_add(batch.size);
@@ -261,13 +271,7 @@ impl<'a> Audit<'a> {
         self.ceiling(rollout, wanted, &selected, picks);
     }
 
-    fn ceiling(
-        &mut self,
-        rollout: &str,
-        wanted: &Rollout,
-        selected: &[&Node],
-        picks: &[&NodePatch],
-    ) {
+    fn ceiling(&mut self, rollout: &str, wanted: &Rollout, selected: &[&Node], picks: &Picks<'_>) {
         let working = |node: &Node| {
             node.rollouts.iter().any(|(name, state)| {
                 let resource = self.input.observed.resources.get(name);
@@ -275,9 +279,12 @@ impl<'a> Audit<'a> {
                 record.zip(resource).is_some_and(|(record, live)| record.cr_uid == live.uid)
             })
         };
-        let down = |node: &&&Node| node.unschedulable || !node.ready || working(node);
+        let down = |node: &&&Node| {
+            let earlier = picks.earlier.contains(&node.name.as_str());
+            node.unschedulable || !node.ready || working(node) || earlier
+        };
         let before = selected.iter().filter(down).count();
-        let newly = picks.iter().filter(|patch| {
+        let newly = picks.own.iter().filter(|patch| {
             let node = self.input.observed.nodes.get(&patch.node);
             node.is_some_and(|node| !down(&&node))
         });

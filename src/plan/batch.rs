@@ -49,7 +49,7 @@ pub(crate) fn advance<'a>(
             batch: compartment.batch_state.current_batch.saturating_sub(1),
             failures: compartment.batch_state.consecutive_failures,
         },
-        None => open(scope, &mut memory, &mut compartment, candidates),
+        None => open(scope, &mut memory, &mut compartment, candidates, plan),
     };
     for node in candidates {
         let stopped = matches!(waiting, Reason::Stopped { .. } | Reason::NotCreated { .. });
@@ -126,9 +126,10 @@ fn open(
     memory: &mut Memory,
     compartment: &mut CompartmentStatus,
     candidates: &[&Node],
+    plan: &Plan,
 ) -> Reason {
     let ceiling = scope.ceiling();
-    let disturbed = disturbed(scope);
+    let disturbed = disturbed(scope, plan);
     let free_ride = candidates.iter().any(|node| scope.is_disturbed(node));
     if count(disturbed.len()) >= ceiling && !free_ride {
         return budget_used(ceiling, &disturbed);
@@ -160,8 +161,7 @@ fn fill<'a>(
     let scope = pulls.scope;
     let ceiling = scope.ceiling();
     // Grows with each pick: what this tick takes is used as well.
-    let mut disturbed = disturbed(scope);
-    disturbed.extend(picked_by_others(scope, plan));
+    let mut disturbed = disturbed(scope, plan);
     let mut room = ceiling.saturating_sub(count(disturbed.len()));
     let used: Vec<u32> = members.iter().map(|(_, record)| record.order).collect();
     let mut orders = (open.order_from..open.order_from.saturating_add(open.size))
@@ -227,8 +227,16 @@ fn in_order<'a>(scope: &Scope<'a>, candidates: &[&'a Node]) -> Vec<&'a Node> {
     order
 }
 
-fn disturbed(scope: &Scope<'_>) -> Vec<String> {
-    let nodes = scope.nodes.iter().filter(|node| scope.is_disturbed(node));
+/// Returns the nodes that count against the ceiling, those that an earlier rollout picks in this
+/// very tick among them.
+fn disturbed(scope: &Scope<'_>, plan: &Plan) -> Vec<String> {
+    let picks = plan.actions.iter().filter_map(|action| {
+        let Action::PatchNode(patch) = action else { return None };
+        matches!(patch.kind, PatchKind::Pick { .. }).then_some(patch.node.as_str())
+    });
+    let picked: BTreeSet<&str> = picks.collect();
+    let counts = |node: &&&Node| scope.is_disturbed(node) || picked.contains(node.name.as_str());
+    let nodes = scope.nodes.iter().filter(counts);
     nodes.map(|node| node.name.clone()).collect()
 }
 
