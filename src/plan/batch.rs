@@ -240,17 +240,6 @@ fn disturbed(scope: &Scope<'_>, plan: &Plan) -> Vec<String> {
     nodes.map(|node| node.name.clone()).collect()
 }
 
-/// Returns the nodes that earlier rollouts take in this very tick: nobody sees them yet.
-fn picked_by_others(scope: &Scope<'_>, plan: &Plan) -> Vec<String> {
-    let picked = |action: &Action| {
-        let Action::PatchNode(patch) = action else { return None };
-        matches!(patch.kind, PatchKind::Pick { .. }).then(|| patch.node.clone())
-    };
-    let picked: BTreeSet<String> = plan.actions.iter().filter_map(picked).collect();
-    let nodes = scope.nodes.iter().filter(|node| picked.contains(&node.name));
-    nodes.filter(|node| !scope.is_disturbed(node)).map(|node| node.name.clone()).collect()
-}
-
 /// Returns why a snapshot that is wanted cannot be made.
 fn not_created(scope: &Scope<'_>) -> Option<Reason> {
     scope.rollout.packages.values().find_map(|package| {

@@ -1,0 +1,225 @@
+//! The API server of the world: carries an action out, or refuses it as the real one would.
+
+use std::collections::BTreeMap;
+
+use super::parts::first_stage;
+use super::{End, Images, World};
+use crate::model::{
+    Action, CordonMark, Executor, ExecutorPhase, ExecutorSpec, Group, NodeCleaning, NodePatch,
+    NodeRollout, PatchKind, PodRef, Refusal, RefusalCause, Snapshot, TaintPatch,
+    UpstreamMaps,
+};
+
+impl World {
+    /// Executes one action as the API server would. Returns whether it changed something.
+    pub(super) fn execute(&mut self, action: &Action) -> bool {
+        let version = self.next_version();
+        let observed = &mut self.input.observed;
+        match action {
+            Action::CreateSnapshot(spec) => {
+                let name = spec.package.snapshot_name(&spec.rollout);
+                let snapshot = Snapshot {
+                    rollout: spec.rollout.clone(),
+                    uid: format!("uid-{name}-{version}"),
+                    package: spec.package.clone(),
+                };
+                observed.snapshots.insert(name, snapshot).is_none()
+            }
+            Action::DeleteSnapshot(reference) => {
+                let known = observed.snapshots.get(&reference.name);
+                known.is_some_and(|known| known.uid == reference.uid)
+                    && observed.snapshots.remove(&reference.name).is_some()
+            }
+            Action::WriteStatus(write) => {
+                let Some(resource) = observed.resources.get_mut(&write.rollout) else {
+                    return false;
+                };
+                if resource.resource_version != write.resource_version {
+                    return false;
+                }
+                resource.resource_version = version;
+                resource.status = Some(write.status.clone());
+                resource.upstream.take_if(|_| write.upstream == UpstreamMaps::Drop);
+                true
+            }
+            Action::WriteNodeMetadata(_) => true,
+            Action::PatchNode(patch) => self.patch_node(patch, version),
+            Action::Evict(eviction) => self.evict(&eviction.pod),
+            Action::CreateExecutor(spec) => self.create_executor(spec),
+            Action::DeleteExecutors { visits, .. } => {
+                let before = observed.executors.len();
+                observed.executors.retain(|_, executor| !visits.contains(&executor.visit));
+                observed.executors.len() < before
+            }
+            Action::PatchTaints(patch) => self.patch_taints(patch, version),
+            Action::SetFinalizer(write) => {
+                let known = observed.resources.get_mut(&write.rollout);
+                let Some(resource) = known.filter(|resource| {
+                    resource.uid == write.rollout_uid
+                        && resource.resource_version == write.resource_version
+                }) else {
+                    return false;
+                };
+                resource.resource_version = version;
+                resource.finalizer = write.present;
+                if resource.deleting && !write.present {
+                    observed.resources.remove(&write.rollout);
+                    self.input.desired.rollouts.remove(&write.rollout);
+                }
+                true
+            }
+            Action::CleanNode(cleaning) => self.clean_node(cleaning, version),
+            Action::DeleteUpstreamWork { work, .. } => {
+                let before = observed.upstream.len();
+                observed.upstream.retain(|_, it| it.reference != *work);
+                observed.upstream.len() < before
+            }
+            Action::DeleteExecutor { pod, .. } => {
+                let known = observed.executors.get(&pod.name);
+                known.is_some_and(|known| known.reference.uid == pod.uid)
+                    && observed.executors.remove(&pod.name).is_some()
+            }
+        }
+    }
+
+    fn patch_node(&mut self, patch: &NodePatch, version: String) -> bool {
+        let Some(node) = self.input.observed.nodes.get_mut(&patch.node) else { return false };
+        let state = node.rollouts.get(&patch.rollout).cloned().unwrap_or_default();
+        let holds = match &patch.kind {
+            PatchKind::Pick { resource_version }
+            | PatchKind::Recordon { resource_version }
+            | PatchKind::Release { resource_version } => *resource_version == node.resource_version,
+            PatchKind::Progress { record_text, entries_text } => {
+                *record_text == state.record_text && *entries_text == state.entries_text
+            }
+        };
+        if !holds || node.uid != patch.node_uid {
+            return false;
+        }
+        node.resource_version = version;
+        node.is_new = false;
+        node.rollouts.insert(patch.rollout.clone(), patched(state, patch));
+        let mark = CordonMark::Rollout(patch.rollout.clone());
+        match patch.cordon_mark {
+            Some(true) if !node.cordons.contains(&mark) => node.cordons.push(mark),
+            Some(false) => node.cordons.retain(|other| *other != mark),
+            Some(true) | None => {}
+        }
+        node.unschedulable = patch.unschedulable.unwrap_or(node.unschedulable);
+        true
+    }
+
+    fn patch_taints(&mut self, patch: &TaintPatch, version: String) -> bool {
+        let Some(node) = self.input.observed.nodes.get_mut(&patch.node) else { return false };
+        if node.uid != patch.node_uid || node.taints != patch.before {
+            return false;
+        }
+        node.resource_version = version;
+        node.taints.clone_from(&patch.after);
+        node.is_new &= patch.auto_taint_mark.is_none();
+        match patch.cordon_after {
+            Some(true) => {
+                node.unschedulable = true;
+                node.is_new = false;
+                node.cordons.retain(|mark| *mark != CordonMark::RuntimeRequired);
+                node.cordons.push(CordonMark::RuntimeRequired);
+            }
+            Some(false) => node.cordons.retain(|mark| *mark != CordonMark::RuntimeRequired),
+            None => {}
+        }
+        true
+    }
+
+    fn clean_node(&mut self, cleaning: &NodeCleaning, version: String) -> bool {
+        let Some(node) = self.input.observed.nodes.get_mut(&cleaning.node) else { return false };
+        if node.uid != cleaning.node_uid || node.resource_version != cleaning.resource_version {
+            return false;
+        }
+        node.resource_version = version;
+        let mark = CordonMark::Rollout(cleaning.rollout.clone());
+        node.cordons.retain(|other| *other != mark);
+        let before = node.rollouts.remove(&cleaning.rollout);
+        if let Some(before) = before.filter(|_| cleaning.keep_entries) {
+            let NodeRollout { entries, entries_text, .. } = before;
+            let kept = NodeRollout { entries, entries_text, ..NodeRollout::default() };
+            node.rollouts.insert(cleaning.rollout.clone(), kept);
+        }
+        true
+    }
+
+    fn evict(&mut self, pod: &PodRef) -> bool {
+        if self.guarded.contains(&pod.uid) {
+            let message = "Cannot evict pod as it would violate the pod's disruption budget.";
+            let refusal = Refusal {
+                at: self.input.now,
+                message: message.to_owned(),
+                cause: RefusalCause::Unknown,
+            };
+            self.input.observed.refusals.insert(pod.uid.clone(), refusal);
+            return false;
+        }
+        let mut pods = self.input.observed.pods.values_mut().flat_map(BTreeMap::values_mut);
+        let Some(found) = pods.find(|there| there.reference == *pod) else { return false };
+        found.terminating = true;
+        true
+    }
+
+    fn create_executor(&mut self, spec: &ExecutorSpec) -> bool {
+        let group = spec.work.group();
+        let package = spec.work.package_id();
+        let name = format!(
+            "{}-{}-{}-{group}-{package}-{}{}",
+            spec.visit.rollout,
+            spec.visit.node,
+            spec.visit.visit,
+            spec.attempt,
+            if group == Group::Pull { spec.snapshot.as_str() } else { "" },
+        );
+        if self.input.observed.executors.contains_key(&name) {
+            return false;
+        }
+        let executor = Executor {
+            reference: PodRef {
+                namespace: "nodewright".to_owned(),
+                name: name.clone(),
+                uid: format!("uid-{name}"),
+            },
+            visit: spec.visit.clone(),
+            group,
+            package,
+            snapshot: spec.snapshot.clone(),
+            attempt: spec.attempt,
+            created: self.input.now,
+            phase: ExecutorPhase::Running,
+            completed: Vec::new(),
+            running: first_stage(&spec.work),
+            stage_since: Some(self.input.now),
+            begun: true,
+            waiting: None,
+            finished: None,
+            failure: None,
+            terminating: false,
+        };
+        self.told.insert(name.clone(), spec.clone());
+        self.input.observed.executors.insert(name.clone(), executor);
+        if group == Group::Pull && self.images == Images::AtHand {
+            self.end(&name, End::Success);
+        }
+        true
+    }
+}
+
+fn patched(state: NodeRollout, patch: &NodePatch) -> NodeRollout {
+    let entries = patch.entries.clone().unwrap_or(state.entries);
+    let record = patch.record.clone().or(state.record);
+    NodeRollout {
+        entries_text: serde_json::to_string(&entries).ok(),
+        record_text: record.as_ref().and_then(|record| serde_json::to_string(record).ok()),
+        entries,
+        record,
+        status: patch.status.or(state.status),
+        drain_start: patch.drain_start.unwrap_or(state.drain_start),
+        legacy: false,
+        malformed: state.malformed,
+    }
+}

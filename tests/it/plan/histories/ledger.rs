@@ -1,0 +1,109 @@
+//! What really happened on the hosts, whatever annotations and statuses say of it.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use nodewright::model::{InterruptKind, Package, Phase, Stage};
+use nodewright::plan::world::World;
+
+/// What is on one host of one package.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Installed {
+    /// The version whose apply or upgrade ran last.
+    pub version: String,
+    /// The config map that config ran with last; `None` before it ran for this version.
+    pub config: Option<BTreeMap<String, String>>,
+    /// An interrupt that what ran here asks for and that has not come since.
+    pub owed: Option<InterruptKind>,
+}
+
+/// What is on each host, by UID of the node, then by name of the package.
+#[derive(Debug, Clone, Default)]
+pub struct Ledger {
+    pub hosts: BTreeMap<String, BTreeMap<String, Installed>>,
+    /// Order numbers that were handed out, with node and visit, by UID of the resource.
+    pub orders: BTreeMap<(String, u32), (String, u64)>,
+    /// The order number of each visit.
+    pub visits: BTreeMap<(String, String, u64), u32>,
+    /// Interrupts that were ever on record as begun, by UID of the node, rollout and visit.
+    pub interrupts: BTreeSet<(String, String, u64)>,
+    read: usize,
+    reboots: BTreeMap<String, u32>,
+}
+
+impl Ledger {
+    /// Takes in what happened since the last call.
+    pub fn learn(&mut self, world: &World) {
+        self.learn_reboots(world);
+        for (node, package, snapshot, stage, _) in &world.completed[self.read..] {
+            let Some(node) = world.input.observed.nodes.get(node) else { continue };
+            let snapshot = world.input.observed.snapshots.get(snapshot);
+            let Some(wanted) = snapshot.map(|snapshot| &snapshot.package) else { continue };
+            let host = self.hosts.entry(node.uid.clone()).or_default();
+            ran(host, package, wanted, *stage);
+        }
+        self.read = world.completed.len();
+        for node in world.input.observed.nodes.values() {
+            for (name, state) in &node.rollouts {
+                let Some(record) = &state.record else { continue };
+                if record.node_uid == node.uid {
+                    let visit = (record.cr_uid.clone(), node.uid.clone(), record.visit);
+                    self.visits.entry(visit).or_insert(record.order);
+                    let order = (record.cr_uid.clone(), record.order);
+                    self.orders.entry(order).or_insert((node.uid.clone(), record.visit));
+                }
+                if record.phase == Phase::Interrupting {
+                    self.interrupts.insert((node.uid.clone(), name.clone(), record.visit));
+                }
+            }
+        }
+    }
+
+    /// A reboot does for every package on the host, whoever asked for it.
+    fn learn_reboots(&mut self, world: &World) {
+        for (name, count) in &world.reboots {
+            if self.reboots.get(name) == Some(count) {
+                continue;
+            }
+            self.reboots.insert(name.clone(), *count);
+            let Some(node) = world.input.observed.nodes.get(name) else { continue };
+            for installed in self.hosts.entry(node.uid.clone()).or_default().values_mut() {
+                installed.owed = None;
+            }
+        }
+    }
+}
+
+fn ran(host: &mut BTreeMap<String, Installed>, package: &str, wanted: &Package, stage: Stage) {
+    let (name, version) = package.split_once('|').unwrap_or((package, ""));
+    match stage {
+        Stage::Apply | Stage::Upgrade => {
+            let owed = wanted.interrupt.as_ref().map(|interrupt| interrupt.kind);
+            let version = version.to_owned();
+            host.insert(name.to_owned(), Installed { version, config: None, owed });
+        }
+        Stage::Config => {
+            let Some(installed) = host.get_mut(name) else { return };
+            if let Some(before) = &installed.config {
+                let before = Package { config_map: before.clone(), ..wanted.clone() };
+                let interrupt = wanted.interrupt_for(&wanted.changed_keys(&before));
+                let kinds = interrupt.map(|interrupt| interrupt.kind).into_iter();
+                installed.owed = kinds.chain(installed.owed).min();
+            }
+            installed.config = Some(wanted.config_map.clone());
+        }
+        // What runs services anew does for every package of the rollout that waited for it.
+        Stage::Interrupt => {
+            let rollout = name.split('-').next().unwrap_or_default();
+            for (other, installed) in host.iter_mut() {
+                let same = other.starts_with(rollout);
+                if same && installed.owed != Some(InterruptKind::Reboot) {
+                    installed.owed = None;
+                }
+            }
+        }
+        Stage::Uninstall => {
+            host.remove(name);
+        }
+        Stage::PostInterrupt | Stage::UninstallInterrupt => {}
+    }
+}

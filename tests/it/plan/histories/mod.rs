@@ -1,0 +1,104 @@
+//! Random histories: safety after every event, then faults stop and everything must converge.
+//!
+//! `NODEWRIGHT_SEED=<n> cargo test plan::histories` repeats one; `NODEWRIGHT_SEEDS=<n>` plays so
+//! many, for example a million by hand, from `NODEWRIGHT_SEED_FROM` on. For each rule that breaks,
+//! the line that repeats it is printed, and the shortest history that breaks the same rule.
+#![expect(clippy::disallowed_methods, reason = "which seeds to play comes from the environment")]
+
+mod converge;
+mod coverage;
+mod draw;
+mod event;
+mod fleet;
+mod happen;
+mod invariants;
+mod kills;
+mod ledger;
+mod shrink;
+mod story;
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::ops::Range;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use coverage::Coverage;
+use draw::history;
+use story::{Broken, play};
+
+/// Seeds of an ordinary test run.
+const SEEDS: u64 = 40;
+
+/// Events of a history, before faults stop.
+const EVENTS: usize = 200;
+
+#[test]
+fn random_histories_are_safe_and_converge() {
+    let seeds = match number("NODEWRIGHT_SEED") {
+        Some(seed) => seed..seed + 1,
+        None => {
+            let first = number("NODEWRIGHT_SEED_FROM").unwrap_or(0);
+            first..first + number("NODEWRIGHT_SEEDS").unwrap_or(SEEDS)
+        }
+    };
+    let Played { failed, .. } = all(seeds);
+    assert!(failed.is_empty(), "{}", report(&failed));
+}
+
+fn number(variable: &str) -> Option<u64> {
+    let text = std::env::var(variable).ok()?;
+    Some(text.parse().unwrap_or_else(|_| panic!("{variable} is a number, not {text:?}")))
+}
+
+/// What many histories came to.
+#[derive(Default)]
+struct Played {
+    occurred: Coverage,
+    /// The first seed that broke each rule, and how often it was broken.
+    failed: BTreeMap<String, (u64, Broken, u32)>,
+}
+
+/// Plays seeds on all cores.
+fn all(seeds: Range<u64>) -> Played {
+    let next = AtomicU64::new(seeds.start);
+    let played = Mutex::new(Played::default());
+    let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    std::thread::scope(|scope| {
+        for _ in 0..cores {
+            scope.spawn(|| {
+                loop {
+                    let seed = next.fetch_add(1, Ordering::Relaxed);
+                    if seed >= seeds.end {
+                        break;
+                    }
+                    let (result, coverage) = play(seed, &history(seed, EVENTS));
+                    let mut played = played.lock().expect("no thread panics while it holds this");
+                    played.occurred.merge(coverage);
+                    if let Err(broken) = result {
+                        let rule = broken.rule.clone();
+                        played.failed.entry(rule).or_insert((seed, broken, 0)).2 += 1;
+                    }
+                }
+            });
+        }
+    });
+    played.into_inner().expect("no thread panics while it holds this")
+}
+
+/// Says what broke, how to repeat it, and the shortest way there.
+fn report(failed: &BTreeMap<String, (u64, Broken, u32)>) -> String {
+    let mut text = String::from("histories broke what must hold\n");
+    for (seed, broken, times) in failed.values() {
+        let events = history(*seed, EVENTS);
+        let (shortest, last) = shrink::shrink(*seed, &events, broken);
+        let _ = writeln!(text, "NODEWRIGHT_SEED={seed} cargo test plan::histories  # {broken}");
+        let _ =
+            writeln!(text, "  {times} such seeds; {} of {EVENTS} events do it:", shortest.len());
+        for event in &shortest {
+            let _ = writeln!(text, "    {event:?}");
+        }
+        let _ = writeln!(text, "  {last}");
+    }
+    text
+}

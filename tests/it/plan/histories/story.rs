@@ -1,0 +1,130 @@
+//! One history as it goes: the world, what really happened on its hosts, and what was broken.
+
+use std::fmt;
+
+use nodewright::model::{Action, Rollout};
+use nodewright::plan::world::{Fate, Tick, World};
+
+use super::coverage::Coverage;
+use super::draw::stream;
+use super::event::Event;
+use super::fleet;
+use super::invariants;
+use super::ledger::Ledger;
+
+/// An invariant that does not hold.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Broken {
+    /// Which: the same word for the same rule, so that a shorter history breaks the same one.
+    pub rule: String,
+    /// Where and how.
+    pub detail: String,
+}
+
+impl Broken {
+    pub fn new(rule: &str, detail: impl Into<String>) -> Self {
+        Self { rule: rule.to_owned(), detail: detail.into() }
+    }
+}
+
+impl fmt::Display for Broken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.rule, self.detail)
+    }
+}
+
+/// A history as it goes.
+pub struct Story {
+    pub world: World,
+    pub ledger: Ledger,
+    pub coverage: Coverage,
+    /// Specs of resources that were deleted, to create them again.
+    pub deleted: Vec<Rollout>,
+    /// Makes names of pods and nodes.
+    pub serial: u32,
+}
+
+impl Story {
+    /// Returns the beginning of the history of a seed.
+    pub fn begin(seed: u64) -> Self {
+        Self {
+            world: fleet::fleet(&mut stream(seed, 0)),
+            ledger: Ledger::default(),
+            coverage: Coverage::default(),
+            deleted: Vec::new(),
+            serial: 0,
+        }
+    }
+
+    /// Lets all events happen, then stops the faults: the fleet must converge.
+    pub fn play(&mut self, events: &[Event]) -> Result<(), Broken> {
+        for event in events {
+            self.happen(*event)?;
+            self.ledger.learn(&self.world);
+            invariants::check(&self.world, &self.ledger)?;
+        }
+        self.converge()
+    }
+
+    /// One tick; returns how many actions changed something.
+    pub fn tick_with(
+        &mut self,
+        mut fate: impl FnMut(&World, &Action) -> Fate,
+    ) -> Result<usize, Broken> {
+        let Self { world, ledger, coverage, .. } = self;
+        let tick = world.tick_watched(&mut fate, |world, action| {
+            invariants::judge(world, ledger, action).err().map(|broken| broken.to_string())
+        });
+        coverage.learn(&tick.plan);
+        let done = tick.done;
+        self.verdict(tick)?;
+        self.ledger.learn(&self.world);
+        Ok(done)
+    }
+
+    /// A frozen daemon sends what was in its hands.
+    pub fn thaw(&mut self) -> Result<(), Broken> {
+        let Self { world, ledger, .. } = self;
+        let objections = world.thaw(|world, action| {
+            invariants::judge(world, ledger, action).err().map(|broken| broken.to_string())
+        });
+        first_objection(&objections)
+    }
+
+    fn verdict(&self, tick: Tick) -> Result<(), Broken> {
+        if let Some(breach) = tick.breaches.first() {
+            let rule = format!("audit agrees ({:?})", breach.invariant);
+            return Err(Broken::new(&rule, format!("{}: {}", breach.rollout, breach.detail)));
+        }
+        first_objection(&tick.objections)
+    }
+
+    /// What must hold when the planner has nothing more to do.
+    pub fn check_rest(&mut self) -> Result<(), Broken> {
+        invariants::counts(&self.world)
+    }
+}
+
+fn first_objection(objections: &[String]) -> Result<(), Broken> {
+    match objections.first() {
+        Some(objection) => {
+            let (rule, detail) = objection.split_once(": ").unwrap_or((objection, ""));
+            Err(Broken::new(rule, detail))
+        }
+        None => Ok(()),
+    }
+}
+
+/// Plays the history of a seed. A panic is a broken rule like any other.
+pub fn play(seed: u64, events: &[Event]) -> (Result<(), Broken>, Coverage) {
+    let played = std::panic::catch_unwind(|| {
+        let mut story = Story::begin(seed);
+        let result = story.play(events);
+        (result, story.coverage)
+    });
+    played.unwrap_or_else(|panic| {
+        let text = panic.downcast_ref::<String>().map(String::as_str);
+        let text = text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("a panic");
+        (Err(Broken::new("no panic", text)), Coverage::default())
+    })
+}
