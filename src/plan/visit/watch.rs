@@ -193,7 +193,9 @@ fn rejected(visit: &Visit<'_>, draft: &mut Draft) {
         };
         let key = visit.visit_ref().executor_key(group, &entry.name);
         let Some(rejection) = input.observed.rejections.get(&key) else { continue };
-        if after(rejection.since, START_DEADLINE) > now || draft.record.reason.as_deref() == Some(NOT_STARTED) {
+        if after(rejection.since, START_DEADLINE) > now
+            || draft.record.reason.as_deref() == Some(NOT_STARTED)
+        {
             continue;
         }
         entry.restarts = Some(entry.restarts.unwrap_or(0).saturating_add(1));

@@ -6,8 +6,7 @@ use super::parts::first_stage;
 use super::{End, Images, World};
 use crate::model::{
     Action, CordonMark, Executor, ExecutorPhase, ExecutorSpec, Group, NodeCleaning, NodePatch,
-    NodeRollout, PatchKind, PodRef, Refusal, RefusalCause, Snapshot, TaintPatch,
-    UpstreamMaps,
+    NodeRollout, PatchKind, PodRef, Refusal, RefusalCause, Snapshot, TaintPatch, UpstreamMaps,
 };
 
 impl World {

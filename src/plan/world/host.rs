@@ -1,8 +1,9 @@
 //! The hosts of the world: what executors come to, reboots, kubelets that do not start a pod.
 
 use super::World;
+use super::parts::failure;
 use crate::model::{
-    Executor, ExecutorPhase, ExecutorSpec, Failure, Group, InterruptKind, Stage, Waiting, Work,
+    Executor, ExecutorPhase, ExecutorSpec, Group, InterruptKind, Stage, Waiting, Work,
 };
 
 /// How an executor ends.
@@ -113,13 +114,15 @@ impl World {
 
     /// A kubelet cannot start a pod that has not done anything yet.
     pub fn stall(&mut self, name: &str, reason: &str) {
+        let now = self.input.now;
         let Some(executor) = self.input.observed.executors.get_mut(name) else { return };
         executor.phase = ExecutorPhase::Pending;
         executor.begun = false;
         executor.running = None;
         executor.stage_since = None;
         let message = "it cannot be started".to_owned();
-        executor.waiting = Some(Waiting { reason: reason.to_owned(), message });
+        executor.waiting =
+            Some(Waiting { reason: reason.to_owned(), message, image: String::new(), since: now });
     }
 
     /// Everything that runs on the node ends with it.

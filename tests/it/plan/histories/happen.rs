@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use fastrand::Rng;
 use nodewright::model::{
-    Claim, Controller, Opening, PodPhase, PodRef, Reason, Rollout, Taint, TaintEffect,
+    AtRelease, Claim, Controller, Opening, PodPhase, PodRef, Reason, Rollout, Taint, TaintEffect,
 };
 use nodewright::plan::world::{Fate, World};
 
@@ -98,7 +98,7 @@ impl Story {
                 node.claims.clear();
                 if claimed {
                     let (by, mark) = ("GPU Operator".to_owned(), "drain-required".to_owned());
-                    node.claims.push(Claim { by, mark });
+                    node.claims.push(Claim { by, mark, at_release: AtRelease::Waits });
                 }
             }),
             Event::Hold { held, .. } => world.change_node(name, |node| {
