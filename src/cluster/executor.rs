@@ -110,9 +110,7 @@ impl Context<'_> {
             // The agent speaks to nobody; a root shell on the host needs no token of ours.
             automount_service_account_token: Some(false),
             active_deadline_seconds: self.deadline_seconds(),
-            termination_grace_period_seconds: package
-                .graceful_shutdown
-                .map(|grace| whole_seconds(grace)),
+            termination_grace_period_seconds: package.graceful_shutdown.map(whole_seconds),
             image_pull_secrets: pull_secret
                 .map(|name| vec![LocalObjectReference { name: name.clone() }]),
             tolerations: Some(tolerations(spec, settings)),

@@ -295,6 +295,7 @@ pub(crate) fn finish(
     let runs = input.observed.executors.values().any(|executor| {
         let node = input.observed.nodes.get(&executor.visit.node);
         executor.visit.rollout == rollout
+            && executor.group != Group::Pull
             && executor.is_active()
             && node.is_some_and(|node| {
                 obstacle(input, node, rollout, None, &[executor], &[]).is_some()

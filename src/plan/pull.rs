@@ -383,6 +383,8 @@ pub(crate) fn plan_cleanup(input: &Input, plan: &mut Plan) {
         let limit = after(executor.finished.unwrap_or(executor.created), SUCCESS_KEPT);
         let is_over = match service(input, executor) {
             Service::None => !is_wanted || is_between || (succeeded && limit <= input.now),
+            // Its node was picked without it: nobody waits for it any more.
+            Service::UnderWay | Service::Ended if executor.is_active() => true,
             Service::Ended => limit <= input.now,
             Service::UnderWay => false,
         };

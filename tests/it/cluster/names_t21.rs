@@ -43,12 +43,12 @@ fn works(package: &Package) -> Vec<Work> {
 
 fn specs() -> Vec<ExecutorSpec> {
     let mut specs = Vec::new();
-    for node in nodes() {
+    for (number, node) in nodes().into_iter().enumerate() {
         for package in packages() {
             for work in works(&package) {
                 let mut spec = executor_spec(install());
                 spec.visit.node = node.clone();
-                spec.visit.node_uid = format!("uid-of-{node}");
+                spec.visit.node_uid = format!("6c3d5a0e-0000-4000-8000-{number:012}");
                 spec.snapshot = package.snapshot_name("gpu");
                 spec.work = work;
                 specs.push(spec);

@@ -348,6 +348,8 @@ fn a28_an_executor_that_is_started_again_never_cordons_or_drains() {
     world.add_pod(pod(NODE, "app", &[]));
     world.settle();
     world.finish_all(End::Disruption);
+    world.settle();
+    world.pass(10);
     world.run();
     assert!(!world.input.observed.pods[NODE]["ml/app"].terminating);
     assert!(!is_cordoned(&world));
