@@ -190,7 +190,7 @@ async fn who_stays_was_not_touched(world: &World, before: &BTreeMap<String, Stri
 }
 
 /// Reads it off the API server's own log: never twice, never one that stays, and no executor on
-/// the node before the last one was let go.
+/// the node before the last one was let go, but the one that pulls its images before the cordon.
 async fn each_was_moved_once_and_before_anything_ran(world: &World) {
     let moved = moved(world).await;
     for kind in KINDS {
@@ -210,6 +210,7 @@ async fn each_was_moved_once_and_before_anything_ran(world: &World) {
                 && entry.subresource.is_empty()
                 && entry.code == 201
                 && entry.name.contains(NODE)
+                && !entry.name.contains("-pull-")
         })
         .map(|entry| entry.position)
         .min();
