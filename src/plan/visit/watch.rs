@@ -322,6 +322,11 @@ fn refused(visit: &Visit<'_>, entry: &Entry, group: Group, plan: &mut Plan) -> O
 /// again and again is tried ever more slowly.
 fn lost(visit: &Visit<'_>, entry: &Entry, group: Group, plan: &mut Plan) -> Option<Verdict> {
     let newest = visit.newest(group, &entry.name)?;
+    // A reboot takes its pod along: that of an earlier interrupt of the visit was not lost.
+    let interrupt = visit.record.interrupt.as_ref();
+    if group == Group::Interrupt && interrupt.is_some_and(|it| newest.created < it.since) {
+        return None;
+    }
     let failure = newest.failure.as_ref().filter(|failure| failure.disrupted || !newest.begun)?;
     let ended = newest.finished.unwrap_or(newest.created);
     let until = after(ended, back_off(i32::try_from(newest.attempt).unwrap_or(i32::MAX)));
