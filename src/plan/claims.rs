@@ -31,8 +31,7 @@ pub(crate) fn delays_release(node: &Node) -> Option<Verdict> {
 /// Returns whether the node stays cordoned when we let it go, whoever cordoned it.
 ///
 /// A second cordon on a cordoned node leaves no trace in the node's spec: the marks of other
-/// operators and the hold of a person are all there is to tell (neighbours T1, T13). A node that
-/// is being deleted is emptied by whoever deletes it.
+/// operators and the hold of a person are all there is to tell (neighbours T1, T13).
 pub(crate) fn keeps_cordon(node: &Node) -> bool {
-    !node.claims.is_empty() || node.hold.is_some() || node.deleting
+    !node.claims.is_empty() || node.hold.is_some()
 }

@@ -48,6 +48,12 @@ pub(crate) fn replaced(record: &Record, node: &Node) -> Option<Reason> {
         .then(|| Reason::HostReplaced { before: before.to_owned(), now: now.to_owned() })
 }
 
+/// Returns whether the record says that the visit failed because the host was another one: nothing
+/// is on it, and that is no sign that a person reset it.
+pub(crate) fn has_lost_its_host(record: &Record) -> bool {
+    record.outcome == Some(Outcome::Erroring) && record.hosts_lost >= HOSTS_LOST_MAX
+}
+
 /// Closes the visit once nothing of it runs.
 pub(crate) fn leave(visit: &Visit<'_>, leaving: &Leaving, draft: &mut Draft) {
     if draft.record.outcome.is_some() || is_busy(visit, leaving, draft) {

@@ -36,11 +36,9 @@ pub(crate) fn needs<'a>(scope: &Scope<'a>, node: &'a Node) -> Option<BTreeMap<St
         return None;
     }
     let entries = scope.entries(node);
-    let mut needs = due::needs(scope, entries, scope.record(node));
-    for need in needs.values_mut() {
-        // The lower version is gone as well: there is nothing to upgrade from.
-        need.stage = if need.stage == Stage::Upgrade { Stage::Apply } else { need.stage };
-    }
+    let mut left = entries.clone();
+    forget_other_versions(scope, &mut left);
+    let mut needs = due::needs(scope, &left, scope.record(node));
     for (package, entry) in lost(scope, entries) {
         let due = needs.remove(&package.name).and_then(|need| need.interrupt);
         let interrupt = if is_complete(entry, package) {
@@ -58,6 +56,7 @@ pub(crate) fn needs<'a>(scope: &Scope<'a>, node: &'a Node) -> Option<BTreeMap<St
 /// Begins everything that the reboot took away, in the record of a pick.
 pub(crate) fn begin<'a>(scope: &Scope<'a>, node: &'a Node, draft: &mut Draft) {
     let Some(needs) = needs(scope, node) else { return };
+    forget_other_versions(scope, &mut draft.entries);
     for (package, before) in lost(scope, scope.entries(node)) {
         let Some(need) = needs.get(&package.name) else { continue };
         let entry = Entry {
@@ -76,6 +75,15 @@ pub(crate) fn begin<'a>(scope: &Scope<'a>, node: &'a Node, draft: &mut Draft) {
             hold(scope, node, &mut draft.record);
         }
     }
+}
+
+/// Other versions of what is wanted are gone from the host as well: there is nothing to upgrade
+/// from, and nothing to uninstall first.
+fn forget_other_versions(scope: &Scope<'_>, entries: &mut Entries) {
+    entries.retain(|id, _| {
+        let wanted = scope.rollout.packages.get(&id.name).filter(|it| !it.uninstall.apply);
+        wanted.is_none_or(|wanted| wanted.version.as_str() == id.version)
+    });
 }
 
 /// Returns, for people, why everything is applied again.

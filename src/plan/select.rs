@@ -193,7 +193,8 @@ fn failed_here<'a>(scope: &Scope<'a>, node: &'a Node) -> Option<Verdict> {
     }
     let entries = scope.entries(node);
     let erroring = entries.values().any(|entry| entry.state == State::Erroring);
-    if entries.is_empty() || (record.reason.as_deref() == Some("Failed") && !erroring) {
+    let emptied = entries.is_empty() && !leave::has_lost_its_host(record);
+    if emptied || (record.reason.as_deref() == Some("Failed") && !erroring) {
         // A person took the failure out of the node's state: upstream's `reset` and
         // `package rerun`, which know nothing of our record (upstream contract F).
         return None;

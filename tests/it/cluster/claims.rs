@@ -9,7 +9,7 @@ fn claims(labels: Value, annotations: Value, taints: Value, conditions: Value) -
         "metadata": {"name": "gpu-1", "labels": labels, "annotations": annotations},
         "spec": {"taints": taints}, "status": {"conditions": conditions},
     }))
-    .unwrap();
+    .expect("a node in a test");
     node.node.claims
 }
 
