@@ -100,6 +100,15 @@ pub struct Listen {
     pub metrics: ListenAddress,
 }
 
+impl Settings {
+    /// Returns the pod this process runs in, by its identity, which no packaging can lose as it can
+    /// a label (failures A22). An identity is the pod's name and what tells its processes apart.
+    fn own_pod(&self) -> Option<String> {
+        let (pod, _process) = self.identity.rsplit_once('-')?;
+        Some(format!("{}/{pod}", self.edge.namespace))
+    }
+}
+
 /// A running daemon. Dropping it ends it at once, as a crash does: nothing is written any more and
 /// the Lease lies until it runs out; [`Daemon::stop`] is the graceful end.
 #[derive(Debug)]

@@ -283,7 +283,7 @@ impl Loop {
             floor: self.settings.floor,
             rules: self.settings.rules.clone(),
             own_node: self.settings.own_node.clone(),
-            own_pod: own_pod(&self.settings),
+            own_pod: self.settings.own_pod(),
         }
     }
 
@@ -495,11 +495,4 @@ fn after(at: Timestamp, pause: Duration) -> Timestamp {
         .ok()
         .and_then(|pause| at.checked_add(pause).ok())
         .unwrap_or(Timestamp::MAX)
-}
-
-/// Returns the pod this process runs in: by its identity, which no packaging can lose as it can a
-/// label (failures A22). An identity is the pod's name and what tells its processes apart.
-fn own_pod(settings: &Settings) -> Option<String> {
-    let (pod, _process) = settings.identity.rsplit_once('-')?;
-    Some(format!("{}/{pod}", settings.edge.namespace))
 }
