@@ -18,7 +18,7 @@ use crate::clock::Clock;
 use crate::cluster::source_state::SourceStates;
 use crate::cluster::upstream_lease::{Rival, Rivals};
 use crate::cluster::{EdgeSettings, Observer, View};
-use crate::manifest;
+use crate::daemon::desired;
 use crate::model::{Floor, Input, NodeRules};
 use crate::plan::plan;
 use crate::report::{Adoption, adoption};
@@ -113,15 +113,9 @@ async fn rival(observer: &Observer, clock: Clock) -> Option<Rival> {
 }
 
 fn input(view: &View, clock: Clock) -> Input {
-    let nodewrights: Vec<_> = view.nodewrights.values().map(|it| it.as_ref().clone()).collect();
-    let policies: Vec<_> = view.policies.values().map(|it| it.as_ref().clone()).collect();
-    let mut desired = manifest::desired(&nodewrights, &policies);
-    for (name, why) in &view.unreadable_nodewrights {
-        desired.invalid.insert(name.clone(), why.clone());
-    }
     Input {
         now: clock.now(),
-        desired,
+        desired: desired(view),
         observed: view.observed.clone(),
         opening: std::collections::BTreeMap::new(),
         floor: Floor::default(),

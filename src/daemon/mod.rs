@@ -6,6 +6,7 @@
 //! proof of leadership. Must never: decide (that is `plan`), or word a sentence (that is `report`).
 
 mod commit;
+mod desired;
 mod error;
 pub mod http;
 pub mod metrics;
@@ -38,6 +39,7 @@ use http::{Health, LOOP_SILENCE_MAX, ListenAddress, Servers};
 use metrics::Metrics;
 
 pub use commit::files_of_commit;
+pub use desired::desired;
 pub use error::DaemonError;
 pub use pull::{PullStatus, Reading};
 

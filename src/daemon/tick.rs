@@ -10,6 +10,7 @@ use kube::Client;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
+use super::desired::desired;
 use super::http::Readiness;
 use super::metrics::{Leadership, SourceHold};
 use super::news::{self, Verdicts};
@@ -24,7 +25,6 @@ use crate::cluster::events::Events;
 use crate::cluster::secrets::References;
 use crate::cluster::source_state::SOURCE_NAME;
 use crate::cluster::{Actor, Executed, Leader, LeaderProof, Observer, Outcome, View};
-use crate::manifest;
 use crate::model::{
     Action, Desired, Finding, Input, Opening, Plan, Reason, Severity, Status, Urgency,
 };
@@ -461,18 +461,6 @@ impl Loop {
             epoch: u64::try_from(epoch).unwrap_or(0),
         }
     }
-}
-
-/// Returns what the resources in the cluster want.
-fn desired(view: &View) -> Desired {
-    let nodewrights: Vec<_> =
-        view.nodewrights.values().map(|object| object.as_ref().clone()).collect();
-    let policies: Vec<_> = view.policies.values().map(|object| object.as_ref().clone()).collect();
-    let mut desired = manifest::desired(&nodewrights, &policies);
-    for (name, why) in &view.unreadable_nodewrights {
-        desired.invalid.insert(name.clone(), why.clone());
-    }
-    desired
 }
 
 /// Returns a refusal as people read it: admission, quota or rights stand in the way.
