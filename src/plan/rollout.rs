@@ -96,9 +96,6 @@ fn standing<'a>(
     }
     let needs = scope.needs(node);
     let Some(first) = needs.keys().next() else {
-        if scope.resource.deleting {
-            return Some(Verdict::wait(Reason::Deleting));
-        }
         return Some(due::finding_on(scope, node).unwrap_or(Verdict::done()));
     };
     if let Some(verdict) =
