@@ -166,10 +166,11 @@ impl World {
     fn create_executor(&mut self, spec: &ExecutorSpec) -> bool {
         let group = spec.work.group();
         let package = spec.work.package_id();
+        // As the edge names them: another Node object of the same name gives another name.
         let name = format!(
             "{}-{}-{}-{group}-{package}-{}{}",
             spec.visit.rollout,
-            spec.visit.node,
+            spec.visit.node_uid,
             spec.visit.visit,
             spec.attempt,
             if group == Group::Pull { spec.snapshot.as_str() } else { "" },
