@@ -25,8 +25,11 @@ impl Story {
     pub fn converge(&mut self) -> Result<(), Broken> {
         heal(&mut self.world);
         let left = self.run_out()?;
+        let stuck = left.iter().any(|(_, verdict)| needs_somebody(&verdict.reason));
         for (node, verdict) in &left {
-            if !needs_somebody(&verdict.reason) {
+            // Its batch is held up by a node that says whom it needs.
+            let behind = stuck && matches!(verdict.reason, Reason::WaitingForBatch { .. });
+            if !behind && !needs_somebody(&verdict.reason) {
                 return Err(Broken::new("converges", self.stuck(node, verdict)));
             }
         }

@@ -36,6 +36,7 @@ pub fn judge(world: &World, ledger: &Ledger, action: &Action) -> Held {
             starts_where_it_may(world, spec)?;
             held(world, spec)?;
             pods_gone(world, spec)?;
+            uninstalls_what_is_there(world, ledger, spec)?;
             order(world, ledger, spec)
         }
         Action::CreateSnapshot(_)
@@ -307,6 +308,19 @@ fn must_leave(wanted: &Rollout, pod: &Pod) -> bool {
         || pod.reference.namespace == "kube-system"
         || (daemon_set && wanted.drain.ignore_daemon_sets);
     is_protected(wanted, pod) || (!over && !stays)
+}
+
+/// An uninstall runs with the version and the configuration that the host has, whatever is wanted.
+fn uninstalls_what_is_there(world: &World, ledger: &Ledger, spec: &ExecutorSpec) -> Held {
+    let Work::Uninstall { package } = &spec.work else { return Ok(()) };
+    let host = ledger.hosts.get(&spec.visit.node_uid);
+    let Some(installed) = host.and_then(|host| host.get(&package.name)) else { return Ok(()) };
+    let config = installed.config.as_ref().is_none_or(|config| *config == package.config_map);
+    if (installed.version == package.version.as_str() && config) || world.is_behind() {
+        return Ok(());
+    }
+    let detail = format!("{} on {}, where {installed:?} is", package.id(), spec.visit.node);
+    Err(Broken::new("uninstalls what is there", detail))
 }
 
 /// No stage before its predecessor ran on the host, no package before its dependencies.

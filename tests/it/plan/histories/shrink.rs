@@ -4,7 +4,7 @@ use super::event::Event;
 use super::story::{Broken, play};
 
 /// Plays that shortening may take: a minute's worth, so that a failure is reported soon.
-const PLAYS_MAX: usize = 600;
+const PLAYS_MAX: usize = 300;
 
 /// Returns a history that breaks the same rule and from which nothing more can be left out.
 pub fn shrink(seed: u64, events: &[Event], broken: &Broken) -> (Vec<Event>, Broken) {
