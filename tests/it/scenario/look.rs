@@ -9,7 +9,7 @@ static PATTERNS: LazyLock<[(Regex, &str); 4]> = LazyLock::new(|| {
     let pattern = |text: &str| Regex::new(text).expect("a valid pattern");
     [
         (pattern(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z"), "<time>"),
-        (pattern(r"\b[0-9a-z.-]+-\d{10}-[0-9a-f]*-[0-9a-f]{8}\b"), "<pod>"),
+        (pattern(r"\b[0-9a-z.-]+-\d{10}-[0-9a-f-]*-[0-9a-f]{8}\b"), "<pod>"),
         (pattern(r"\b[0-9a-f]{40}\b|\b[0-9a-f]{12}\b"), "<commit>"),
         (pattern(r"\b\d{4}-\d\d-\d\d \d\d:\d\d( UTC)?"), "<time>"),
     ]
