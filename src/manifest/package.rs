@@ -10,7 +10,7 @@ use super::quantity::Quantity;
 use super::rules::Rule;
 use super::schema::shown;
 use crate::api::package::{Interrupt, InterruptType, Package, Resources};
-use crate::model;
+use crate::model::{self, Pattern};
 
 /// Most that a ConfigMap holds, names included, in bytes (Kubernetes' `MaxSecretSize`).
 const CONFIG_MAX_BYTES: usize = 1024 * 1024;
@@ -169,12 +169,7 @@ fn matches_any(pattern: &str, files: &BTreeMap<String, String>) -> bool {
     if !pattern.contains('*') {
         return files.contains_key(pattern);
     }
-    // Go has no `**`: there it is the same as `*`.
-    let mut single = pattern.to_owned();
-    while single.contains("**") {
-        single = single.replace("**", "*");
-    }
-    glob::Pattern::new(&single).is_ok_and(|glob| files.keys().any(|key| glob.matches(key)))
+    Pattern::parse(pattern).is_some_and(|pattern| files.keys().any(|key| pattern.matches(key)))
 }
 
 fn check_services(interrupt: &Interrupt, path: &Path, breaches: &mut Breaches) {

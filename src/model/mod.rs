@@ -15,6 +15,7 @@ mod input;
 mod memory;
 mod node;
 mod package;
+mod pattern;
 mod pod;
 mod reason;
 mod record;
@@ -41,6 +42,7 @@ pub use memory::{
 };
 pub use node::{AtRelease, Claim, CordonMark, Node, NodeRollout, Taint, TaintEffect};
 pub use package::{Interrupt, InterruptKind, Package, PackageId, Resources, Uninstall};
+pub use pattern::Pattern;
 pub use pod::{Controller, Pod, PodPhase, PodRef};
 pub use reason::{Reason, Verdict, VerdictKind};
 pub use record::{Entries, Entry, InterruptRecord, Outcome, Phase, RECORD_VERSION, Record};

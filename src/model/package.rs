@@ -7,7 +7,7 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::EnvVar;
 use serde::{Deserialize, Serialize};
 
-use super::{Version, digest_hex};
+use super::{Pattern, Version, digest_hex};
 
 /// One package version, written `name|version` in every key and state (upstream contract A.3).
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -228,7 +228,7 @@ impl Package {
         let matching = self.config_interrupts.iter().filter(|(pattern, _)| {
             changed.iter().any(|key| {
                 *pattern == key
-                    || glob::Pattern::new(pattern).is_ok_and(|pattern| pattern.matches(key))
+                    || Pattern::parse(pattern).is_some_and(|pattern| pattern.matches(key))
             })
         });
         Interrupt::merge(matching.map(|(_, interrupt)| interrupt))

@@ -120,6 +120,9 @@ fn start_package(
     known: &mut Drained,
     plan: &mut Plan,
 ) -> Verdict {
+    if let Some(verdict) = awaiting_turn(visit, entry, plan) {
+        return verdict;
+    }
     if let Some(verdict) = awaiting_parent(visit, entry) {
         return verdict;
     }
@@ -142,6 +145,23 @@ fn start_package(
         }
     };
     create(visit, entry, work, plan)
+}
+
+/// With `serial` one package runs at a time, also where several go on after a shared interrupt.
+fn awaiting_turn(visit: &Visit<'_>, entry: &Entry, plan: &Plan) -> Option<Verdict> {
+    let rollout = visit.scope.rollout;
+    let runs = visit
+        .active
+        .iter()
+        .filter(|executor| executor.visit.rollout == rollout.name && executor.group != Group::Pull);
+    let starts = plan.actions.iter().filter_map(|action| {
+        let Action::CreateExecutor(spec) = action else { return None };
+        let here = spec.visit.rollout == rollout.name && spec.visit.node == visit.node.name;
+        here.then(|| spec.work.package().name.as_str())
+    });
+    let first = runs.map(|executor| executor.package.name.as_str()).chain(starts);
+    let on = first.filter(|_| rollout.serial).find(|name| *name != entry.name)?.to_owned();
+    Some(Verdict::wait(Reason::WaitingForPackage { package: entry.name.clone(), on }))
 }
 
 /// Returns what a package waits for whose parent became due again after it had begun.
