@@ -11,11 +11,13 @@ mod crds;
 mod demo;
 mod environment;
 mod error;
+mod explain;
 mod git_transport;
 mod help;
 mod kubernetes;
 mod logging;
 mod out;
+mod retry;
 mod run;
 mod shutdown;
 mod sim;
@@ -56,6 +58,8 @@ enum Verb {
     Demo(demo::DemoArgs),
     Validate(validate::ValidateArgs),
     Run(Box<RunArgs>),
+    Explain(explain::ExplainArgs),
+    Retry(retry::RetryArgs),
     Accept(accept::AcceptArgs),
     Adopt(adopt::AdoptArgs),
     Crds(crds::CrdsArgs),
@@ -112,6 +116,8 @@ pub fn main() -> ExitCode {
         Verb::Demo(args) => demo::main(&args, &environment),
         Verb::Validate(args) => validate::main(&args, &environment),
         Verb::Run(args) => run::main(*args, &environment),
+        Verb::Explain(args) => explain::main(&args, &environment),
+        Verb::Retry(args) => retry::main(&args, &environment),
         Verb::Accept(args) => accept::main(&args, &environment),
         Verb::Adopt(args) => adopt::main(&args, &environment),
         Verb::Crds(args) => crds::main(&args),
@@ -139,6 +145,8 @@ pub fn run_args(typed: &[&str], environment: &Environment) -> Result<RunArgs, Re
         Verb::Run(args) => Ok(*args),
         other @ (Verb::Demo(_)
         | Verb::Validate(_)
+        | Verb::Explain(_)
+        | Verb::Retry(_)
         | Verb::Accept(_)
         | Verb::Adopt(_)
         | Verb::Crds(_)

@@ -30,6 +30,7 @@ mod rejections;
 mod removals;
 pub mod requests;
 pub mod resources;
+pub mod retry;
 pub mod secrets;
 pub mod settings;
 pub mod shelf;

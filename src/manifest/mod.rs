@@ -45,4 +45,5 @@ pub use rules::Rule;
 pub use source::{
     FILE_MAX_BYTES, FILES_MAX, Problem, ProblemKind, SourceFile, is_manifest_name, read_folder,
 };
+pub use suggest::suggest as nearest;
 pub use tree::{DEPTH_MAX, DOCUMENTS_MAX, NODES_MAX};

@@ -1,7 +1,7 @@
 //! Finds the word that somebody probably meant.
 
 /// Returns the known word nearest to `word`, if it is near enough to be a slip.
-pub(super) fn suggest<'a>(word: &str, known: &[&'a str]) -> Option<&'a str> {
+pub fn suggest<'a>(word: &str, known: &[&'a str]) -> Option<&'a str> {
     const WORD_MAX_CHARACTERS: usize = 64;
     let typed: Vec<char> = word.to_lowercase().chars().take(WORD_MAX_CHARACTERS).collect();
     let slips_max = match typed.len() {

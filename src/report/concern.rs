@@ -217,11 +217,16 @@ pub fn way_out(reason: &Reason) -> &'static str {
         Reason::ProtectedPod { .. } => "wait, or ask the owner of the pod to checkpoint and end it",
         Reason::DrainTimedOut { .. } => {
             "move what is left (kubectl drain), or raise drainConfig.timeout: the node is tried \
-             again once its pods have left, or the new time is not over"
+             again once its pods have left, or the new time is not over; or: nodewright retry \
+             node/NAME"
         }
         Reason::DrainRefused { .. } => "move the pod by hand, or allow it in drainConfig",
-        Reason::Failed { .. } | Reason::InterruptFailed { .. } | Reason::Stopped { .. } => {
+        Reason::Stopped { .. } => {
             "fix the package or its configuration and commit: a changed package is tried again"
+        }
+        Reason::Failed { .. } | Reason::InterruptFailed { .. } => {
+            "fix the package or its configuration and commit: a changed package is tried again; \
+             for the same one: nodewright retry node/NAME"
         }
         Reason::BudgetUsed { .. } => "wait, or raise interruptionBudget",
         Reason::BudgetZero => "raise interruptionBudget to let it begin",
@@ -268,7 +273,9 @@ pub fn way_out(reason: &Reason) -> &'static str {
         Reason::ProtectedLast { .. } => {
             "wait, or ask the owner of the pod to checkpoint and end it"
         }
-        Reason::DeletionBlocked { .. } => "see what blocks the deletion",
+        Reason::DeletionBlocked { .. } => {
+            "lift what it names, or set uninstall.enabled to false to leave the package there"
+        }
         Reason::ReferenceMissing { .. } => "create what the package reads, or drop it from env",
         Reason::NotCreated { .. } => "see what stands in its way, the message names it",
         Reason::MalformedState { .. } => "repair or remove the annotation on the node",

@@ -1,45 +1,120 @@
-//! One node's story: what, why, since when, what is on it, what a person can do.
+//! The stories behind `nodewright explain`: what, why, since when, what comes next, and what a
+//! person can do, for a node or for a resource.
 //!
-//! In: the planner's input and answer. Out: text for a terminal. Ages count to the input's own
-//! `now`, so the same input tells the same story.
+//! In: the planner's input and answer. Out: facts that print as text for a terminal or serialize
+//! as JSON. Ages count to the input's own `now`, so the same input tells the same story. Never
+//! here: a guess; what is not known is left out, or says so.
 
-use std::fmt::Write as _;
+mod next;
+mod resource;
+
+use std::fmt;
+
+use jiff::Timestamp;
+use serde::Serialize;
 
 use crate::model::{
-    Entry, Input, Node, NodeRollout, Outcome, Phase, Plan, Record, Rollout, State, Verdict,
+    Entry, Input, Node, Outcome, Phase, Plan, Record, Rollout, State, Verdict, VerdictKind,
 };
 
 use super::concern::{Concern, concern, since, way_out};
 use super::survey::failing_since;
-use super::wording::{age, clean, moment};
+use super::wording::{age, clean, moment, short_revision};
+
+pub use resource::{Names, ResourceStory, Sort, resource};
 
 /// Longest line of others in the story.
 const TEXT_MAX_BYTES: usize = 1024;
 
-/// Returns the story of `name`; `None` when there is no such node.
-pub fn node(input: &Input, plan: &Plan, name: &str) -> Option<String> {
+/// A node's story.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct NodeStory {
+    /// Its name.
+    pub node: String,
+    /// Whether it is ready and schedulable, and who keeps it cordoned.
+    pub standing: String,
+    /// Other operators that work on the node; empty when none does.
+    pub others: Vec<String>,
+    /// What each rollout that selects it does there.
+    pub rollouts: Vec<Chapter>,
+    /// What rollouts that do not select it, or are gone, left on its host.
+    pub left: Vec<Left>,
+}
+
+/// What one rollout does on a node.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Chapter {
+    /// The rollout.
+    pub rollout: String,
+    /// Who has to act, as a headline.
+    pub headline: &'static str,
+    /// The kind of the verdict.
+    pub kind: VerdictKind,
+    /// The reason in one word.
+    pub reason: &'static str,
+    /// The reason in one line.
+    pub why: String,
+    /// Since when it is so, where that is known.
+    pub since: Option<Timestamp>,
+    /// The same for people, with the age.
+    #[serde(skip)]
+    since_text: Option<String>,
+    /// Packages and versions wanted.
+    pub wanted: Option<String>,
+    /// What is on the host, one package version a line.
+    pub on_it: Vec<String>,
+    /// What is still to come, in order, one package a line.
+    pub next: Vec<String>,
+    /// The last visit: its batch, its place and how far it is.
+    pub visit: Option<String>,
+    /// What is known of its reboot.
+    pub reboot: Option<String>,
+    /// What failed last, with its output.
+    pub said: Option<String>,
+    /// The revision in Git that is applied, where Git is the source.
+    pub cause: Option<String>,
+    /// What a person can do.
+    pub way_out: String,
+}
+
+/// What an earlier rollout left on a node.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Left {
+    /// The rollout.
+    pub rollout: String,
+    /// One package version a line.
+    pub on_it: Vec<String>,
+}
+
+/// Returns the story of `name`; `None` when there is no such node. `revision` is the one that Git
+/// has brought into the cluster, where it did.
+pub fn node(input: &Input, plan: &Plan, revision: Option<&str>, name: &str) -> Option<NodeStory> {
     let node = input.observed.nodes.get(name)?;
-    let mut story = format!("{name}  {}\n", standing(node));
-    let verdicts: Vec<(&String, &Verdict)> = plan
-        .verdicts
+    let verdicts =
+        plan.verdicts.iter().filter_map(|(rollout, verdicts)| Some((rollout, verdicts.get(name)?)));
+    let is_selected = |rollout: &String| {
+        plan.verdicts.get(rollout).is_some_and(|verdicts| verdicts.contains_key(name))
+    };
+    let left = node
+        .rollouts
         .iter()
-        .filter_map(|(rollout, verdicts)| Some((rollout, verdicts.get(name)?)))
-        .collect();
-    if verdicts.is_empty() {
-        story.push_str("no rollout selects this node\n");
-    }
-    for (rollout, verdict) in verdicts {
-        story.push('\n');
-        story.push_str(&chapter(input, node, rollout, verdict));
-    }
-    for (rollout, state) in &node.rollouts {
-        let is_selected = plan.verdicts.get(rollout).is_some_and(|all| all.contains_key(name));
-        if !is_selected && !state.entries.is_empty() {
-            let _ = write!(story, "\n{rollout}  no longer selects this node\n");
-            story.push_str(&left_behind(state));
-        }
-    }
-    Some(story)
+        .filter(|(rollout, state)| !is_selected(rollout) && !state.entries.is_empty())
+        .map(|(rollout, state)| Left {
+            rollout: rollout.clone(),
+            on_it: state.entries.values().map(entry_text).collect(),
+        });
+    Some(NodeStory {
+        node: name.to_owned(),
+        standing: standing(node),
+        others: node.claims.iter().map(|claim| format!("{} ({})", claim.by, claim.mark)).collect(),
+        rollouts: verdicts
+            .map(|(rollout, verdict)| chapter(input, node, revision, rollout, verdict))
+            .collect(),
+        left: left.collect(),
+    })
 }
 
 /// Returns whether the node is ready and schedulable, and who keeps it cordoned.
@@ -62,32 +137,81 @@ fn standing(node: &Node) -> String {
     format!("{ready} · {cordon}")
 }
 
-fn chapter(input: &Input, node: &Node, name: &str, verdict: &Verdict) -> String {
+fn chapter(
+    input: &Input,
+    node: &Node,
+    revision: Option<&str>,
+    name: &str,
+    verdict: &Verdict,
+) -> Chapter {
     let rollout = input.desired.rollouts.get(name);
     let cr_uid = input.observed.resources.get(name).map_or("", |found| &found.uid);
     let record = node.record(name, cr_uid);
     let reason = &verdict.reason;
     let began = since(reason).or_else(|| failing_since(node, name));
-    let mut lines = vec![("why", clean(&reason.to_string(), TEXT_MAX_BYTES))];
-    if let Some(time) = began {
-        lines.push((
-            "since",
-            format!("{}, {} ago", moment(time), age(input.now.duration_since(time))),
-        ));
+    let said = record.and_then(|record| record.message.as_deref());
+    let ago = |time| format!("{}, {} ago", moment(time), age(input.now.duration_since(time)));
+    Chapter {
+        rollout: name.to_owned(),
+        headline: headline(verdict),
+        kind: verdict.kind,
+        reason: reason.word(),
+        why: clean(&reason.to_string(), TEXT_MAX_BYTES),
+        since: began,
+        since_text: began.map(ago),
+        wanted: rollout.map(wanted),
+        on_it: node.entries(name).values().map(entry_text).collect(),
+        next: rollout.map(|rollout| next::steps(input, node, rollout, verdict)).unwrap_or_default(),
+        visit: record.map(visit),
+        reboot: record.and_then(reboot),
+        said: said.map(|text| clean(text, TEXT_MAX_BYTES)),
+        cause: revision.map(short_revision),
+        way_out: way_out(reason).replace("node/NAME", &format!("node/{}", node.name)),
     }
-    lines.extend(rollout.map(|rollout| ("wanted", wanted(rollout))));
-    lines.extend(node.entries(name).values().map(|entry| ("on it", entry_text(entry))));
-    lines.extend(record.map(|record| ("visit", visit(record))));
-    lines.extend(record.and_then(|record| Some(("reboot", reboot(record)?))));
-    if let Some(message) = record.and_then(|record| record.message.as_deref()) {
-        lines.push(("said", clean(message, TEXT_MAX_BYTES)));
+}
+
+impl fmt::Display for NodeStory {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "{}  {}", self.node, self.standing)?;
+        for other in &self.others {
+            writeln!(f, "other operator at work: {other}")?;
+        }
+        if self.rollouts.is_empty() {
+            writeln!(f, "no rollout selects this node")?;
+        }
+        for chapter in &self.rollouts {
+            write!(f, "\n{chapter}")?;
+        }
+        for left in &self.left {
+            writeln!(f, "\n{}  no longer selects this node", left.rollout)?;
+            lines(f, "on it", &left.on_it)?;
+        }
+        Ok(())
     }
-    lines.push(("you can", way_out(reason).to_owned()));
-    let mut text = format!("{name}  {}\n", headline(verdict));
-    for (label, line) in lines {
-        let _ = writeln!(text, "  {label:<8} {line}");
+}
+
+impl fmt::Display for Chapter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "{}  {}", self.rollout, self.headline)?;
+        line(f, "why", Some(&self.why))?;
+        line(f, "since", self.since_text.as_ref())?;
+        line(f, "wanted", self.wanted.as_ref())?;
+        lines(f, "on it", &self.on_it)?;
+        lines(f, "next", &self.next)?;
+        line(f, "visit", self.visit.as_ref())?;
+        line(f, "reboot", self.reboot.as_ref())?;
+        line(f, "said", self.said.as_ref())?;
+        line(f, "cause", self.cause.as_ref())?;
+        line(f, "you can", Some(&self.way_out))
     }
-    text
+}
+
+fn line(f: &mut fmt::Formatter<'_>, label: &str, text: Option<&String>) -> fmt::Result {
+    text.map_or(Ok(()), |text| writeln!(f, "  {label:<8} {text}"))
+}
+
+fn lines(f: &mut fmt::Formatter<'_>, label: &str, all: &[String]) -> fmt::Result {
+    all.iter().try_for_each(|text| line(f, label, Some(text)))
 }
 
 fn headline(verdict: &Verdict) -> &'static str {
@@ -144,13 +268,4 @@ fn reboot(record: &Record) -> Option<String> {
         Some(proven) => format!("proven: boot ID {before} became {proven}"),
         None => format!("boot ID before is {before}, not yet changed"),
     })
-}
-
-/// Returns what an earlier rollout left on a node that it no longer selects.
-fn left_behind(state: &NodeRollout) -> String {
-    let mut text = String::new();
-    for entry in state.entries.values() {
-        let _ = writeln!(text, "  {:<8} {}", "on it", entry_text(entry));
-    }
-    text
 }

@@ -20,6 +20,8 @@ fn every_help_fits_and_tells_more_than_the_name() {
         &["crds"],
         &["accept"],
         &["adopt"],
+        &["explain"],
+        &["retry"],
         &["sim"],
         &["sim", "kubelet"],
     ] {

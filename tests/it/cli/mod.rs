@@ -3,6 +3,7 @@
 mod accept;
 mod crds;
 mod errors;
+mod explain;
 mod help;
 mod run_flags;
 mod sim_kubelet;

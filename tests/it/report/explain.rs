@@ -6,7 +6,8 @@ use nodewright::report::explain;
 use super::world::{World, three_pools, time};
 
 fn story(world: &World, node: &str) -> String {
-    explain::node(&world.input, &world.plan, node).expect("the node is there")
+    let story = explain::node(&world.input, &world.plan, None, node);
+    story.expect("the node is there").to_string()
 }
 
 #[test]
@@ -18,6 +19,7 @@ fn a_node_that_waits_names_the_pod_and_what_a_person_can_do() {
       why      protected: pod ml/llama-70b-0 must finish, runs since 2026-11-24T08:03:00Z (JobSet llama-70b)
       since    2026-11-24T08:03:00Z, 3 h 57 min ago
       wanted   kernel-tuning 1.5.0 (reboot)
+      next     kernel-tuning 1.5.0: cordon, drain, apply, config, reboot, post-interrupt
       you can  wait, or ask the owner of the pod to checkpoint and end it
     "#);
 }
@@ -32,9 +34,10 @@ fn a_node_that_failed_says_what_and_since_when() {
       since    2026-11-24T10:15:00Z, 1 h 45 min ago
       wanted   containerd-cfg 2.1.1 (service)
       on it    containerd-cfg 2.1.1: config erroring since 2026-11-24T10:15:00Z, 4 failed attempts
+      next     containerd-cfg 2.1.1: config, service, post-interrupt
       visit    number 7, batch 2, order 5, picked 2026-11-24T10:00:00Z, ended in failure
       said     config-check exit 1: unknown key
-      you can  fix the package or its configuration and commit: a changed package is tried again
+      you can  fix the package or its configuration and commit: a changed package is tried again; for the same one: nodewright retry node/cpu-011
     "#);
 }
 
@@ -57,6 +60,7 @@ fn a_node_that_reboots_names_the_boot() {
       since    2026-11-24T09:12:00Z, 2 h 48 min ago
       wanted   kernel-tuning 1.5.0 (reboot)
       on it    kernel-tuning 1.5.0: interrupt in progress since 2026-11-24T10:15:00Z
+      next     kernel-tuning 1.5.0: reboot, post-interrupt
       visit    number 7, batch 2, order 5, picked 2026-11-24T10:00:00Z, at work
       reboot   boot ID before is boot-1, not yet changed
       you can  wait; if the node does not come back, look at its console
@@ -81,7 +85,28 @@ fn a_node_that_nothing_selects_says_so_and_what_was_left() {
 #[test]
 fn an_unknown_node_has_no_story() {
     let mut world = three_pools();
-    assert_eq!(explain::node(&world.input, &world.plan, "gpu-999"), None);
+    assert_eq!(explain::node(&world.input, &world.plan, None, "gpu-999"), None);
     world.nodes("gb200", &["gpu-999"], &Verdict::done());
     assert!(story(&world, "gpu-999").contains("DONE"));
+}
+
+#[test]
+fn a_resource_tells_what_needs_a_person_apart_from_what_waits() {
+    let world = three_pools();
+    let story = explain::resource(&world.input, &world.plan, None, "general");
+    insta::assert_snapshot!(story.expect("it is there").to_string());
+    let none = explain::resource(&world.input, &world.plan, None, "generall");
+    assert_eq!(none, None);
+}
+
+#[test]
+fn the_revision_that_is_applied_is_the_cause() {
+    let world = three_pools();
+    let revision = "main@sha1:e4f5a6b0000000000000000000000000000000000";
+    let story = explain::node(&world.input, &world.plan, Some(revision), "gpu-003");
+    let story = story.expect("it is there");
+    assert!(story.to_string().contains("  cause    main@e4f5a6b\n"), "{story}");
+    let json = serde_json::to_value(&story).expect("JSON");
+    assert_eq!(json["rollouts"][0]["reason"], "ProtectedPod");
+    assert_eq!(json["rollouts"][0]["since"], "2026-11-24T08:03:00Z");
 }

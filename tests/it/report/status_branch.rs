@@ -37,7 +37,7 @@ fn page_of_three_pools_says_what_needs_a_person() {
     - **storage**, `clusters/prod-a/storage.yaml:7:14`: version 1.10 is read as the number 1.1 (NW0107)
       - way out: quote it: version: "1.10"
     - **general**, cpu-011, cpu-019: config of containerd-cfg|2.1.1 failed 4 times: config-check exit 1: unknown key \`SystemdCgroups\` (Failed, since 2026-11-24T10:15:00Z)
-      - way out: fix the package or its configuration and commit: a changed package is tried again
+      - way out: fix the package or its configuration and commit: a changed package is tried again; for the same one: nodewright retry node/NAME
 
     ## Waits by itself (4 nodes)
 

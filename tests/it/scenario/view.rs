@@ -119,8 +119,11 @@ pub async fn conditions(world: &World, rollout: &str) -> Printed {
     let resource = resources::nodewrights(world).get(rollout).await;
     let resource = resource.map_err(|error| chain(&error))?;
     let conditions = resource.status.map(|status| status.conditions).unwrap_or_default();
-    let mut lines: Vec<String> = conditions
+    // The mirrored ones say the same again, and which start was the last depends on timing.
+    let told = conditions
         .iter()
+        .filter(|condition| !condition.type_.contains('/') && condition.type_ != "ApplyPackage");
+    let mut lines: Vec<String> = told
         .map(|it| format!("{}={} {}: {}", it.type_, it.status, it.reason, it.message))
         .collect();
     lines.sort();
