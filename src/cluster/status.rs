@@ -10,7 +10,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use serde_json::{Map, Value};
 
 use crate::api::annotations::bounded_message;
-use crate::api::{NodeWrightStatus, status as api};
+use crate::api::{NodeWrightStatus, keys, status as api};
 use crate::model;
 
 /// Types of conditions that are ours alone: one that is not in a status written by us is gone
@@ -30,6 +30,10 @@ const OWN_CONDITIONS: [&str; 13] = [
     "UninstallFailed",
     "UninstallInProgress",
 ];
+
+/// The last change of the status word, which is written under the prefix alone. Older consumers
+/// look for some of the others under the prefix too.
+const TRANSITION: &str = "Transition";
 
 /// Reads the planner's status from a resource.
 pub fn from_api(status: &NodeWrightStatus) -> model::Status {
@@ -124,7 +128,8 @@ pub fn merge_difference(from: &Value, to: &Value) -> Option<Value> {
 }
 
 fn is_own(kind: &str) -> bool {
-    OWN_CONDITIONS.contains(&kind)
+    let bare = kind.strip_prefix(keys::PREFIX).unwrap_or(kind);
+    OWN_CONDITIONS.contains(&bare) || (bare == TRANSITION && bare != kind)
 }
 
 fn condition_from_api(condition: &Condition) -> model::Condition {

@@ -17,6 +17,7 @@ mod audit;
 mod batch;
 mod claims;
 mod cleanup;
+mod conditions;
 mod deletion;
 mod drain;
 mod due;

@@ -2,14 +2,9 @@
 
 use std::collections::BTreeMap;
 
+use super::conditions::{self, condition, first_names};
 use super::select::Scope;
 use crate::model::{Condition, Memory, Package, Reason, Status, StatusWord, Verdict, VerdictKind};
-
-/// Names a condition spells out; the rest are a number (upstream contract A.7).
-const NAMES_MAX: usize = 10;
-
-/// Longest message of a condition, so that the status stays small at any size of fleet.
-const CONDITION_BYTES_MAX: usize = 1024;
 
 /// Returns the status that these verdicts and this memory amount to.
 pub(crate) fn status(
@@ -132,15 +127,7 @@ fn conditions(
     memory: &Memory,
 ) -> Vec<Condition> {
     let mut all = vec![ready(nodes, word), beside_workloads(scope)];
-    let named = |word: &str| nodes.reasons.get(word).map_or(0, |(number, _)| *number);
-    let (ignored, tainted) = (named("Ignored"), named("TaintNotTolerated"));
-    all.push(condition("NodesIgnored", ignored > 0, "NodesIgnored", &nodes_text(ignored)));
-    all.push(condition(
-        "TaintNotTolerable",
-        tainted > 0,
-        "TaintNotTolerable",
-        &nodes_text(tainted),
-    ));
+    all.extend(conditions::of_verdicts(scope, verdicts));
     let stopped =
         memory.compartments.values().find(|compartment| compartment.batch_state.should_stop);
     if let Some(compartment) = stopped {
@@ -151,6 +138,7 @@ fn conditions(
         all.push(condition("Stopped", true, reason.word(), &reason.to_string()));
     }
     all.extend(super::drain::blocked_condition(verdicts, scope.nodes.len()));
+    conditions::mirror(scope, word, &mut all);
     // In the order in which they are read back: a status that says the same is the same.
     all.sort_by(|one, other| one.kind.cmp(&other.kind));
     all
@@ -215,31 +203,6 @@ fn beside_workloads(scope: &Scope<'_>) -> Condition {
     }
     let message = format!("nodes are cordoned and drained for {}", first_names(&interrupting));
     condition("RunsBesideWorkloads", false, "Interrupts", &message)
-}
-
-fn condition(kind: &str, is_true: bool, reason: &str, message: &str) -> Condition {
-    Condition {
-        kind: kind.to_owned(),
-        is_true,
-        reason: reason.to_owned(),
-        message: super::limits::cut(message, CONDITION_BYTES_MAX),
-    }
-}
-
-fn nodes_text(number: usize) -> String {
-    match number {
-        0 => "no node".to_owned(),
-        1 => "1 node".to_owned(),
-        _ => format!("{number} nodes"),
-    }
-}
-
-fn first_names(names: &[&str]) -> String {
-    let shown = names.iter().take(NAMES_MAX).copied().collect::<Vec<_>>().join(", ");
-    match names.len().saturating_sub(NAMES_MAX) {
-        0 => shown,
-        more => format!("{shown} and {more} more"),
-    }
 }
 
 fn count(length: usize) -> u32 {

@@ -5,6 +5,7 @@ mod audit_leaving;
 mod batches;
 mod builders;
 mod claims;
+mod conditions;
 mod configs;
 mod cordons;
 mod deletion;
