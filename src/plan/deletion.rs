@@ -137,7 +137,10 @@ pub(crate) fn obstacle<'a>(
     let lost_at = node.ready_since.filter(|_| !node.ready);
     let lost_at = lost_at.map(|since| after(since, REBOOT_DEADLINE));
     let lost = lost_at.is_some_and(|at| at <= input.now);
-    let own = active.iter().filter(|executor| executor.visit.rollout == rollout && !lost);
+    let own = active.iter().filter(|executor| {
+        // A pull touches nothing on the host, and goes with its resource.
+        executor.visit.rollout == rollout && executor.group != Group::Pull && !lost
+    });
     let own: Vec<&'a Executor> = own.copied().collect();
     if let Some(first) = own.first() {
         let stuck = own.iter().filter(|executor| never_starts(input, executor)).copied().collect();
@@ -292,16 +295,7 @@ pub(crate) fn finish(
         let open = node.record(rollout, &resource.uid).is_some_and(Record::is_open);
         open || node.is_cordoned_by(rollout)
     });
-    let runs = input.observed.executors.values().any(|executor| {
-        let node = input.observed.nodes.get(&executor.visit.node);
-        executor.visit.rollout == rollout
-            && executor.group != Group::Pull
-            && executor.is_active()
-            && node.is_some_and(|node| {
-                obstacle(input, node, rollout, None, &[executor], &[]).is_some()
-            })
-    });
-    if !resource.deleting || !through || held || runs {
+    if !resource.deleting || !through || held || still_runs(input, rollout, plan) {
         return false;
     }
     let dirty: Vec<Action> = nodes().filter_map(|node| cleaning(node, rollout)).collect();
@@ -313,6 +307,24 @@ pub(crate) fn finish(
         plan.actions.push(finalizer(rollout, resource, false));
     }
     true
+}
+
+/// Returns whether an executor of the rollout may still do something on a host, whatever visit it
+/// is of; one that will never start is taken away, for no visit is left that would do so.
+fn still_runs(input: &Input, rollout: &str, plan: &mut Plan) -> bool {
+    let mut runs = false;
+    for executor in input.observed.executors.values() {
+        let node = input.observed.nodes.get(&executor.visit.node);
+        if executor.visit.rollout == rollout
+            && executor.is_active()
+            && let Some(node) = node
+            && let Some(obstacle) = obstacle(input, node, rollout, None, &[executor], &[])
+        {
+            let _nobody_counts_it = obstacle.tell(node, rollout, plan);
+            runs = true;
+        }
+    }
+    runs
 }
 
 /// Returns what takes our keys off the node; `None` where there are none. What a package left on

@@ -1,7 +1,7 @@
 //! What must hold before a resource, or our keys on a node, go: nobody is left behind.
 
 use super::{Audit, Invariant};
-use crate::model::{FinalizerWrite, Node, NodeCleaning, NodePatch, Record};
+use crate::model::{FinalizerWrite, Group, Node, NodeCleaning, NodePatch, Record};
 
 impl Audit<'_> {
     /// A resource goes when no node is held for it and nothing of it runs.
@@ -39,12 +39,13 @@ impl Audit<'_> {
         }
     }
 
-    /// A host that is down runs nothing we could wait for.
+    /// A host that is down runs nothing we could wait for, and a pull touches nothing.
     fn runs_on(&self, node: &Node, write: &FinalizerWrite) -> bool {
         node.ready
             && self.input.observed.executors.values().any(|executor| {
                 executor.visit.node == node.name
                     && executor.visit.rollout == write.rollout
+                    && executor.group != Group::Pull
                     && executor.is_active()
             })
     }

@@ -309,6 +309,7 @@ fn a_node_that_leaves_the_selection_or_is_deleted_is_let_go_from_every_place() {
             let node = &world.input.observed.nodes["node-00"];
             let erroring = deleted && place == At::Erroring;
             assert_eq!(node.unschedulable, erroring, "{place:?}, deleted {deleted}: {node:#?}");
+            assert_eq!(node.cordons.is_empty(), !erroring, "{place:?}: our mark goes");
             let outcome = if erroring { Outcome::Erroring } else { Outcome::Released };
             assert_eq!(record(&world).outcome, Some(outcome), "{place:?}");
         }
