@@ -68,7 +68,7 @@ fn edit(rollout: &mut Rollout, edit: Edit) {
             kernel.config_map.insert("motd".to_owned(), "y".to_owned());
         }),
         Edit::Image => {
-            change("kernel", &|kernel| "mirror.example/kernel".clone_into(&mut kernel.image))
+            change("kernel", &|kernel| "mirror.example/kernel".clone_into(&mut kernel.image));
         }
         Edit::Service => change("chrony", &|chrony| chrony.version = version("1.0.1")),
         Edit::Version => change("kernel", &|kernel| kernel.version = version("1.1.0")),
