@@ -89,6 +89,10 @@ pub(crate) fn first_names(names: &[&str]) -> String {
     }
 }
 
+fn counted(nodes: usize) -> String {
+    if nodes == 1 { "1 node".to_owned() } else { format!("{nodes} nodes") }
+}
+
 fn nodes_with(verdicts: &Verdicts, is: impl Fn(&Reason) -> bool) -> Vec<&str> {
     let found = verdicts.iter().filter(|(_, verdict)| is(&verdict.reason));
     found.map(|(name, _)| name.as_str()).collect()
@@ -139,7 +143,8 @@ fn blocked(verdicts: &Verdicts) -> Option<Condition> {
         (true, true) => return None,
     };
     let first = verdicts.get(names[0])?;
-    let message = format!("{} nodes ({}): {}", names.len(), first_names(&names), first.reason);
+    let nodes = counted(names.len());
+    let message = format!("{nodes} ({}): {}", first_names(&names), first.reason);
     Some(condition("Blocked", true, reason, &message))
 }
 
@@ -157,7 +162,7 @@ fn uninstall(scope: &Scope<'_>, state: State) -> Option<Condition> {
         }
     }
     let (package, message) = first?;
-    let nodes = format!("{} nodes ({})", names.len(), first_names(&names));
+    let nodes = format!("{} ({})", counted(names.len()), first_names(&names));
     let why = message.map(|message| format!(": {message}")).unwrap_or_default();
     Some(if state == State::Erroring {
         let message = format!("uninstall of {package} fails on {nodes}{why}");
@@ -175,7 +180,7 @@ fn malformed(verdicts: &Verdicts) -> Option<Condition> {
         None => (*name).to_owned(),
     };
     let shown: Vec<String> = names.iter().take(MALFORMED_NAMES_MAX).map(short).collect();
-    let message = format!("{} nodes: {}", names.len(), shown.join(", "));
+    let message = format!("{}: {}", counted(names.len()), shown.join(", "));
     (!names.is_empty()).then(|| condition("NodeStateMalformed", true, "ParseError", &message))
 }
 
@@ -218,7 +223,7 @@ fn deletion_blocked(scope: &Scope<'_>, verdicts: &Verdicts) -> Option<Condition>
     kinds.into_iter().find_map(|(reason, way_out, is)| {
         let names = nodes_with(verdicts, is);
         let first = verdicts.get(*names.first()?)?;
-        let nodes = format!("{} nodes ({})", names.len(), first_names(&names));
+        let nodes = format!("{} ({})", counted(names.len()), first_names(&names));
         let message = format!("{nodes}: {}; {way_out}", first.reason);
         Some(condition("DeletionBlocked", true, reason, &message))
     })

@@ -92,7 +92,7 @@ fn an_annotation_that_cannot_be_read_blocks_the_deletion_and_names_the_way_out()
     let node = world.input.observed.nodes.get_mut("a-very-long-name-of-a-node").unwrap();
     node.rollouts.entry("tuning".to_owned()).or_default().malformed = Some("nodeState".to_owned());
     let (_, reason, message) = told(&world, "NodeStateMalformed");
-    assert_eq!((reason.as_str(), message.as_str()), ("ParseError", "1 nodes: a-very-lon..."));
+    assert_eq!((reason.as_str(), message.as_str()), ("ParseError", "1 node: a-very-lon..."));
     assert_eq!(condition(&world, "DeletionBlocked"), None);
     world.input.observed.resources.get_mut("tuning").unwrap().deleting = true;
     let (_, reason, message) = told(&world, "DeletionBlocked");
