@@ -66,17 +66,17 @@ impl<'a> Visit<'a> {
 
     /// Returns the visit as if these of its executors had ended, as they say.
     fn with_ended<'b>(&'b self, ended: &'b [Executor]) -> Visit<'b> {
-        let seen = self.executors.iter().map(|executor| {
-            let replaced = ended.iter().find(|it| it.reference == executor.reference);
-            replaced.unwrap_or(executor)
-        });
         // One that is deleted before it ended well is neither a success nor a failure.
-        let cut_short = |executor: &&Executor| {
+        let cut_short = |executor: &Executor| {
             executor.terminating
                 && executor.phase == ExecutorPhase::Failed
                 && executor.group != Group::Interrupt
         };
-        let executors = seen.filter(|executor| !cut_short(executor)).collect();
+        let seen = self.executors.iter().filter_map(|executor| {
+            let replaced = ended.iter().find(|it| it.reference == executor.reference);
+            replaced.or((!cut_short(executor)).then_some(*executor))
+        });
+        let executors = seen.collect();
         let Self { scope, node, record, active, .. } = self;
         Visit { scope, node, record, executors, active: active.clone() }
     }
@@ -167,7 +167,8 @@ pub(crate) fn drive<'a>(
     // What took too long counts as ended; the pod itself goes once that is on record.
     let overdue = watch::overdue(&visit);
     if !replaced {
-        absorb::absorb(&visit.with_ended(&overdue), &mut draft);
+        let ended = [overdue.clone(), watch::lingering(&visit)].concat();
+        absorb::absorb(&visit.with_ended(&ended), &mut draft);
         watch::take_in(&visit, &overdue, &mut draft);
     }
     let winds_down = !replaced && deletion::winds_down(scope, node, record);

@@ -76,6 +76,24 @@ pub(crate) fn overdue(visit: &Visit<'_>) -> Vec<Executor> {
     late.collect()
 }
 
+/// Returns pods that were deleted before they ended well and that a finalizer of others keeps from
+/// going, as lost: their names are taken, so the next attempt has another number.
+pub(crate) fn lingering(visit: &Visit<'_>) -> Vec<Executor> {
+    let lingers = |executor: &&&Executor| {
+        let ended = executor.finished.unwrap_or(executor.created);
+        executor.terminating
+            && executor.phase == ExecutorPhase::Failed
+            && executor.group != Group::Interrupt
+            && after(ended, START_NOTICE) <= visit.now()
+            && !is_counted(visit.record, executor)
+    };
+    let as_lost = |executor: &&Executor| {
+        let failure = executor.failure.clone().map(|it| Failure { disrupted: true, ..it });
+        Executor { failure, ..(*executor).clone() }
+    };
+    visit.executors.iter().filter(lingers).map(as_lost).collect()
+}
+
 /// Returns when something of this visit becomes overdue next.
 pub(crate) fn next_lapse(visit: &Visit<'_>) -> Option<Timestamp> {
     let lapses = visit.executors.iter().filter_map(|executor| lapse(visit, executor));
@@ -287,20 +305,21 @@ pub(crate) fn backing_off(
     group: Group,
     plan: &mut Plan,
 ) -> Option<Verdict> {
-    leaving(visit, entry, group)
+    leaving(visit, entry, group, plan)
         .or_else(|| refused(visit, entry, group, plan))
         .or_else(|| lost(visit, entry, group, plan))
         .or_else(|| failed(visit, entry, group, plan))
 }
 
 /// The next attempt may have the name of a pod that was deleted and is still there.
-fn leaving(visit: &Visit<'_>, entry: &Entry, group: Group) -> Option<Verdict> {
+fn leaving(visit: &Visit<'_>, entry: &Entry, group: Group, plan: &mut Plan) -> Option<Verdict> {
     let leaving = visit.executors.iter().find(|executor| {
         executor.group == group
             && executor.package.name == entry.name
             && executor.terminating
             && !is_counted(visit.record, executor)
     })?;
+    wake(plan, after(leaving.finished.unwrap_or(leaving.created), START_NOTICE));
     let (why, since) = ("its last pod is being taken away".to_owned(), leaving.created);
     Some(Verdict::wait(Reason::NotStarted { package: entry.id(), stage: entry.stage, why, since }))
 }
