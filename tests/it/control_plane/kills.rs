@@ -123,8 +123,10 @@ async fn story(site: &mut Site, kubelet: &Kubelet, place: u64) -> (End, u64) {
     }
     let mut runs = BTreeMap::new();
     for run in kubelet.runs().split_off(before) {
-        // The copy of the package and the last word of a pod come with every pod.
-        let is_stage = !run.container.ends_with("-init") && run.container != "done";
+        // The copy of the package and the last word of a pod come with every pod; a pull touches
+        // nothing on the host, and a daemon that was killed may ask for it again.
+        let is_pull = run.container.starts_with("pull-");
+        let is_stage = !run.container.ends_with("-init") && run.container != "done" && !is_pull;
         if run.exit_code == 0 && is_stage && run.namespace == NAMESPACE {
             *runs.entry((run.node, run.container)).or_default() += 1;
         }
