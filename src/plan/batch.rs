@@ -32,7 +32,7 @@ pub(crate) fn advance<'a>(
         Some(open) => {
             let members = members(scope, &open);
             let over = members.iter().all(|(_, record)| !record.is_open());
-            let full = count(members.len()) >= open.size;
+            let full = count(numbers_given(scope, &open).len()) >= open.size;
             let pulls = Pulls::new(scope);
             // Nodes whose images cannot be pulled do not hold the others' batch.
             let stuck = || !members.is_empty() && pulls.all_fail(candidates, &open);
@@ -41,7 +41,7 @@ pub(crate) fn advance<'a>(
                 compartment.open_batch = None;
                 Reason::PreparingBatch
             } else {
-                fill(&pulls, &open, &members, candidates, verdicts, plan)
+                fill(&pulls, &open, candidates, verdicts, plan)
             }
         }
         None if candidates.is_empty() => Reason::PreparingBatch,
@@ -78,8 +78,7 @@ fn remembered(scope: &Scope<'_>) -> Memory {
     };
     takeover::import(scope, &mut memory);
     // A status that somebody wiped must not hand out again what nodes still carry.
-    let carried = scope.nodes.iter().filter_map(|node| scope.record(node));
-    let above = carried.map(|record| record.order.saturating_add(1)).max().unwrap_or(0);
+    let above = orders_given(scope).last().map_or(0, |order| order.saturating_add(1));
     memory.order_next = memory.order_next.max(above);
     memory
 }
@@ -153,7 +152,6 @@ fn open(
 fn fill<'a>(
     pulls: &Pulls<'_, 'a>,
     open: &OpenBatch,
-    members: &[(&Node, &Record)],
     candidates: &[&'a Node],
     verdicts: &mut BTreeMap<String, Verdict>,
     plan: &mut Plan,
@@ -163,7 +161,7 @@ fn fill<'a>(
     // Grows with each pick: what this tick takes is used as well.
     let mut disturbed = disturbed(scope, plan);
     let mut room = ceiling.saturating_sub(count(disturbed.len()));
-    let used: Vec<u32> = members.iter().map(|(_, record)| record.order).collect();
+    let used = numbers_given(scope, open);
     let mut orders = (open.order_from..open.order_from.saturating_add(open.size))
         .filter(|order| !used.contains(order));
     let snapshots_there = scope.rollout.packages.values().all(|package| {
@@ -174,7 +172,7 @@ fn fill<'a>(
         return not_created(scope).unwrap_or(Reason::PreparingBatch);
     }
     let mut reason = Reason::WaitingForBatch { batch: open.number };
-    let mut taken = count(members.len());
+    let mut taken = count(used.len());
     for node in pulls.failed_last(in_order(scope, candidates)) {
         let free_ride = scope.is_disturbed(node);
         if room == 0 && !free_ride {
@@ -238,6 +236,20 @@ fn disturbed(scope: &Scope<'_>, plan: &Plan) -> Vec<String> {
     let counts = |node: &&&Node| scope.is_disturbed(node) || picked.contains(node.name.as_str());
     let nodes = scope.nodes.iter().filter(counts);
     nodes.map(|node| node.name.clone()).collect()
+}
+
+/// Returns the order numbers that nodes carry, also those that are not selected any more: none is
+/// ever given again.
+fn orders_given(scope: &Scope<'_>) -> BTreeSet<u32> {
+    let nodes = scope.input.observed.nodes.values();
+    let records = nodes.filter_map(|node| scope.record(node));
+    records.map(|record| record.order).collect()
+}
+
+/// Returns the numbers of a batch that are given: a node that left it has burnt its own.
+fn numbers_given(scope: &Scope<'_>, open: &OpenBatch) -> BTreeSet<u32> {
+    let numbers = open.order_from..open.order_from.saturating_add(open.size);
+    orders_given(scope).range(numbers).copied().collect()
 }
 
 /// Returns why a snapshot that is wanted cannot be made.

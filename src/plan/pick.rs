@@ -81,6 +81,7 @@ fn new_record<'a>(
     // The visit is also unique when the record was lost: it grows with the clock.
     let clock = u64::try_from(now.as_second()).unwrap_or(0);
     let visit = before.map_or(0, |before| before.visit.saturating_add(1)).max(clock);
+    let visit = visit.max(last_visit_of_executors(scope, node).saturating_add(1));
     let is_replaced = before.is_some_and(|before| leave::replaced(before, node).is_some());
     let because = because(scope, node);
     Record {
@@ -113,6 +114,14 @@ fn new_record<'a>(
         reason: because.as_ref().map(|(word, _)| (*word).to_owned()),
         message: because.map(|(_, text)| cut(&text, MESSAGE_BYTES_MAX)),
     }
+}
+
+/// Returns the last visit that pods on the node were made for: a record that somebody took away may
+/// be younger than a second, and no pod of its visit may be taken for one of the next.
+fn last_visit_of_executors(scope: &Scope<'_>, node: &Node) -> u64 {
+    let here = scope.executors.get(node.name.as_str()).map_or(&[][..], Vec::as_slice);
+    let own = here.iter().filter(|executor| executor.visit.rollout == scope.rollout.name);
+    own.map(|executor| executor.visit.visit).max().unwrap_or(0)
 }
 
 /// Returns what the node offered before an earlier visit failed while it held it.

@@ -166,12 +166,17 @@ fn interrupt_ended(visit: &Visit<'_>, draft: &mut Draft, executor: &Executor) {
     if draft.record.phase != Phase::Interrupting || (reboot && !agent_failed) {
         return;
     }
-    if !take(draft, executor) {
-        return;
+    let carried = take(draft, executor);
+    if !carried {
+        // The package that carried it was reset meanwhile. What ran has run all the same: for those
+        // that waited for it, and as an attempt.
+        let key = attempt_key(Group::Interrupt, &executor.package.name);
+        draft.record.attempts.insert(key, executor.attempt);
+        draft.because = Some(Group::Interrupt);
     }
     if executor.phase == ExecutorPhase::Succeeded {
         interrupted(visit, draft);
-    } else {
+    } else if carried {
         record(visit, draft, executor, failure_seen(draft, executor));
     }
 }

@@ -10,7 +10,7 @@ use super::super::select::Scope;
 use super::begin::begin_ready;
 use super::seen::{is_touched, seen};
 use super::watch::{NOT_STARTED, is_busy};
-use super::{Draft, Visit};
+use super::{Draft, Visit, attempt_key};
 use crate::model::{
     Entries, Group, Interrupt, InterruptKind, InterruptRecord, Node, Outcome, PackageId, Phase,
     Reason, Record, State,
@@ -170,7 +170,10 @@ fn withdraw_interrupt(visit: &Visit<'_>, draft: &mut Draft) {
     let now = Now::new(visit, &draft.entries, &draft.record);
     let carrier = interrupt.package.name.clone();
     let reset = now.steps().any(|(it, step)| it.name == carrier && step == Step::Withdraw);
-    let issued = visit.newest(Group::Interrupt, &carrier).is_some();
+    let key = attempt_key(Group::Interrupt, &carrier);
+    let recorded = draft.record.attempts.get(&key).copied().unwrap_or(0);
+    let newest = visit.newest(Group::Interrupt, &carrier);
+    let issued = newest.is_some_and(|executor| executor.attempt > recorded);
     let gone = !issued && now.steps().all(|(it, _)| it.name != carrier);
     if reset || gone {
         draft.record.phase = Phase::Picked;

@@ -105,6 +105,12 @@ impl World {
             Some(true) | None => {}
         }
         node.unschedulable = patch.unschedulable.unwrap_or(node.unschedulable);
+        // A cordon that outlives our mark is that of whoever asks for the node (neighbours 1.12).
+        let asked = node.hold.is_some() || !node.claims.is_empty() || node.deleting;
+        let left = patch.cordon_mark == Some(false) && node.unschedulable;
+        if asked && left && node.cordons.is_empty() {
+            self.foreign.insert(patch.node.clone());
+        }
         true
     }
 

@@ -46,9 +46,8 @@ const PEOPLE: &[Row] = &[
     (3, |rng| Event::Claim { node: rng.u8(..), claimed: false }),
     (1, |rng| Event::Hold { node: rng.u8(..), held: true }),
     (3, |rng| Event::Hold { node: rng.u8(..), held: false }),
-    // None of these two yet: a package that is reset while its interrupt runs is not gone on from.
-    (0, |rng| Event::Reset { node: rng.u8(..), which: rng.u8(..) }),
-    (0, |rng| Event::ResetAll { node: rng.u8(..), rollout: rng.u8(..) }),
+    (1, |rng| Event::Reset { node: rng.u8(..), which: rng.u8(..) }),
+    (1, |rng| Event::ResetAll { node: rng.u8(..), rollout: rng.u8(..) }),
     (1, |rng| Event::Pause { rollout: rng.u8(..), paused: true }),
     (3, |rng| Event::Pause { rollout: rng.u8(..), paused: false }),
     (1, |rng| Event::Disable { rollout: rng.u8(..), disabled: true }),
@@ -72,8 +71,7 @@ const SPECS: &[Row] = &[
     (1, |rng| edit(Edit::Priority { to: rng.u8(..) }, rng)),
     (1, |rng| edit(Edit::Drain { to: rng.u8(..) }, rng)),
     (1, |rng| edit(Edit::Policy { to: rng.u8(..) }, rng)),
-    // None yet: a resource that is deleted before its first pick stays.
-    (0, |rng| Event::Delete { rollout: rng.u8(..) }),
+    (1, |rng| Event::Delete { rollout: rng.u8(..) }),
     (5, |rng| Event::Create { rollout: rng.u8(..) }),
     (1, |rng| Event::Open { rollout: rng.u8(..), open: false }),
     (3, |rng| Event::Open { rollout: rng.u8(..), open: true }),

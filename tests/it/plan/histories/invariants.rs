@@ -127,6 +127,12 @@ fn stopped_picks_none(world: &World, patch: &NodePatch) -> Held {
     if may { Ok(()) } else { Err(Broken::new("stopped picks none", patch.node.clone())) }
 }
 
+/// Returns whether a pick takes something off the host.
+fn uninstalls(patch: &NodePatch) -> bool {
+    let mut entries = patch.entries.iter().flat_map(|entries| entries.values());
+    entries.any(|entry| matches!(entry.stage, Stage::Uninstall | Stage::UninstallInterrupt))
+}
+
 /// Nobody is picked who is ignored, worked on by others, or of a resource that is held.
 fn picks_where_it_may(world: &World, patch: &NodePatch) -> Held {
     if world.is_behind() {
@@ -144,7 +150,7 @@ fn picks_where_it_may(world: &World, patch: &NodePatch) -> Held {
         (!wanted.selects(&node.labels), "not selected"),
         (resource.paused, "of a paused resource"),
         (resource.disabled, "of a disabled resource"),
-        (resource.deleting, "of a resource that is being deleted"),
+        (resource.deleting && !uninstalls(patch), "of a resource that is being deleted"),
         (is_worked_on(world, node), "visited already"),
         (world.input.opening.contains_key(&patch.rollout), "of a held resource"),
     ];
@@ -156,12 +162,18 @@ fn picks_where_it_may(world: &World, patch: &NodePatch) -> Held {
     }
 }
 
-/// No order number is handed out twice, but for that of a node that has left the cluster since.
+/// No order number is handed out twice, but for that of a node that has left the cluster since. One
+/// whose record a person took away may get its own again.
 fn orders_are_new(world: &World, ledger: &Ledger, patch: &NodePatch, begun: &Record) -> Held {
     let given = ledger.orders.get(&(begun.cr_uid.clone(), begun.order));
     let lives = |uid: &String| world.input.observed.nodes.values().any(|node| node.uid == *uid);
     match given {
         Some((node, visit)) if (node, *visit) != (&patch.node_uid, begun.visit) && lives(node) => {
+            let holder = world.input.observed.nodes.get(&patch.node);
+            let erased = holder.is_none_or(|node| record(world, &patch.rollout, node).is_none());
+            if erased && *node == patch.node_uid {
+                return Ok(());
+            }
             let detail = format!("{} gets {} of {node}", patch.node, begun.order);
             Err(Broken::new("orders are new", detail))
         }
@@ -257,7 +269,9 @@ fn starts_where_it_may(world: &World, spec: &ExecutorSpec) -> Held {
 fn held(world: &World, spec: &ExecutorSpec) -> Held {
     let node = world.input.observed.nodes.get(&spec.visit.node);
     let Some(node) = node.filter(|_| disturbs(world, spec)) else { return Ok(()) };
-    let holds = open(world, &spec.visit.rollout, node).is_some_and(|record| record.held);
+    // What a daemon that lags has read may have been taken away by a person since.
+    let record = open(world, &spec.visit.rollout, node);
+    let holds = record.map_or(world.is_behind(), |record| record.held);
     if holds && (node.unschedulable || world.is_behind()) {
         return Ok(());
     }
@@ -378,7 +392,8 @@ fn one_executor(world: &World) -> Held {
 /// Exactly one reboot per interrupt, and none without one on record.
 fn one_reboot(world: &World, ledger: &Ledger) -> Held {
     for (key, count) in &world.issued {
-        if *count > 1 || !ledger.interrupts.contains(key) {
+        let recorded = ledger.interrupts.get(key).map_or(0, BTreeSet::len);
+        if *count as usize > recorded {
             let detail = format!("{count} for visit {} of {} to {}", key.2, key.1, key.0);
             return Err(Broken::new("one reboot", detail));
         }

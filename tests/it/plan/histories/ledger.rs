@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use jiff::Timestamp;
 use nodewright::model::{InterruptKind, Package, Phase, Stage};
 use nodewright::plan::world::World;
 
@@ -24,8 +25,8 @@ pub struct Ledger {
     pub orders: BTreeMap<(String, u32), (String, u64)>,
     /// The order number of each visit.
     pub visits: BTreeMap<(String, String, u64), u32>,
-    /// Interrupts that were ever on record as begun, by UID of the node, rollout and visit.
-    pub interrupts: BTreeSet<(String, String, u64)>,
+    /// When each interrupt that was ever on record began, by UID of the node, rollout and visit.
+    pub interrupts: BTreeMap<(String, String, u64), BTreeSet<Timestamp>>,
     read: usize,
     reboots: BTreeMap<String, u32>,
 }
@@ -51,8 +52,10 @@ impl Ledger {
                     let order = (record.cr_uid.clone(), record.order);
                     self.orders.entry(order).or_insert((node.uid.clone(), record.visit));
                 }
-                if record.phase == Phase::Interrupting {
-                    self.interrupts.insert((node.uid.clone(), name.clone(), record.visit));
+                let interrupt = record.interrupt.as_ref();
+                if let Some(interrupt) = interrupt.filter(|_| record.phase == Phase::Interrupting) {
+                    let visit = (node.uid.clone(), name.clone(), record.visit);
+                    self.interrupts.entry(visit).or_default().insert(interrupt.since);
                 }
             }
         }
