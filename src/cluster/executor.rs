@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
+use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{
     Container, EnvVar, LocalObjectReference, Pod, PodSpec, ResourceRequirements, SecurityContext,
 };
@@ -57,6 +58,10 @@ pub struct Mark {
     /// The snapshot it was made from. Ours.
     #[serde(default)]
     pub snapshot: String,
+    /// When it was asked for, by the daemon's clock: every deadline counts from there, never from
+    /// the server's time, which may be another (design §10). Ours.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub asked: Option<Timestamp>,
 }
 
 /// Returns the owner reference to a NodeWright.
@@ -72,8 +77,8 @@ pub fn owner(rollout: &str, uid: &str) -> OwnerReference {
 }
 
 /// Builds the pod of an executor.
-pub fn build(spec: &ExecutorSpec, settings: &EdgeSettings) -> Pod {
-    let context = Context { spec, settings, package: spec.work.package() };
+pub fn build(spec: &ExecutorSpec, settings: &EdgeSettings, now: Timestamp) -> Pod {
+    let context = Context { spec, settings, package: spec.work.package(), now };
     let pod_spec = match &spec.work {
         Work::Pull { .. } => executor_pull::pod_spec(spec, settings),
         Work::Uninstall { .. } | Work::Install { .. } | Work::Verify { .. } => {
@@ -96,11 +101,12 @@ struct Context<'a> {
     spec: &'a ExecutorSpec,
     settings: &'a EdgeSettings,
     package: &'a Package,
+    now: Timestamp,
 }
 
 impl Context<'_> {
     fn pod_spec(&self, init_containers: Vec<Container>) -> PodSpec {
-        let Self { spec, settings, package } = self;
+        let Self { spec, settings, package, .. } = self;
         let pull_secret = settings.image_pull_secret.as_ref();
         PodSpec {
             node_name: Some(spec.visit.node.clone()),
@@ -157,6 +163,7 @@ impl Context<'_> {
             image: package.image.clone(),
             container_sha: package.container_sha.clone(),
             snapshot: spec.snapshot.clone(),
+            asked: Some(self.now),
         };
         let mark = serde_json::to_string(&mark).expect("plain texts become JSON");
         let resource_id = format!("{rollout}-{}-{}", spec.rollout_uid, spec.generation);
@@ -173,7 +180,7 @@ impl Context<'_> {
 
     /// Returns the package's folder on the host (upstream contract D.1).
     fn copy_dir(&self) -> String {
-        let Self { spec, package, settings } = self;
+        let Self { spec, package, settings, .. } = self;
         format!(
             "{}/{}/{}-{}-{}-{}",
             settings.copy_dir_root,
@@ -281,7 +288,7 @@ impl Context<'_> {
 
     /// Returns the environment that every agent container has (upstream contract D.2).
     fn agent_env(&self) -> Vec<EnvVar> {
-        let Self { spec, settings, package } = self;
+        let Self { spec, settings, package, .. } = self;
         let rollout = &spec.visit.rollout;
         let resource_id = format!(
             "{rollout}-{}-{}_{}_{}",

@@ -116,8 +116,8 @@ pub fn phase(slim: &SlimPod) -> ExecutorPhase {
 }
 
 /// Returns why an image is not there: of the container that fails, else of the first that waits.
-pub fn waiting(slim: &SlimPod) -> Option<Waiting> {
-    let all = slim.containers.iter().filter_map(|container| waits(container, slim.created));
+pub fn waiting(slim: &SlimPod, since: Timestamp) -> Option<Waiting> {
+    let all = slim.containers.iter().filter_map(|container| waits(container, since));
     let (waits, fails): (Vec<_>, Vec<_>) = all.partition(Waiting::is_being_created);
     fails.into_iter().chain(waits).next()
 }

@@ -52,6 +52,8 @@ enum Role {
 pub fn read(slim: &SlimPod) -> Option<Executor> {
     let label = |key: &str| slim.pod.labels.get(key).map(String::as_str);
     let mark: Mark = serde_json::from_str(slim.package_annotation.as_deref()?).ok()?;
+    // A pod that does not say when it was asked for was made by an earlier version.
+    let created = mark.asked.unwrap_or(slim.created);
     let visit = VisitRef {
         rollout: label(keys::NAME)?.to_owned(),
         node: slim.pod.node.clone(),
@@ -72,10 +74,10 @@ pub fn read(slim: &SlimPod) -> Option<Executor> {
         .filter_map(|container| Some((role(&container.name, &mark.name)?, container)))
         .collect();
     let (phase, waiting) = match group {
-        Group::Pull => (executor_pull::phase(slim), executor_pull::waiting(slim)),
+        Group::Pull => (executor_pull::phase(slim), executor_pull::waiting(slim, created)),
         Group::Uninstall | Group::Install | Group::Interrupt | Group::Verify => {
             let phase = phase(slim);
-            (phase, waiting(phase, &roles, slim.created))
+            (phase, waiting(phase, &roles, created))
         }
     };
     let failed = phase == ExecutorPhase::Failed;
@@ -86,7 +88,7 @@ pub fn read(slim: &SlimPod) -> Option<Executor> {
         package: PackageId { name: mark.name, version: mark.version },
         snapshot: mark.snapshot,
         attempt: label(keys::ATTEMPT)?.parse().ok()?,
-        created: slim.created,
+        created,
         phase,
         completed: completed(group, &roles),
         running: roles.iter().find_map(|(role, container)| match (role, &container.standing) {

@@ -215,7 +215,7 @@ impl Actor {
         proof: &LeaderProof,
         spec: &ExecutorSpec,
     ) -> Result<Outcome, ClusterError> {
-        let built = executor::build(spec, &self.settings);
+        let built = executor::build(spec, &self.settings, self.clock.now());
         let name = built.metadata.name.clone().unwrap_or_default();
         let mutation = Mutation {
             what: format!("creating executor {name} on node {}", spec.visit.node),

@@ -5,10 +5,10 @@ use nodewright::cluster::executor::build;
 use nodewright::model::{ExecutorSpec, Stage, Work};
 use serde_json::{Value, json};
 
-use super::{executor_spec, install, interrupt, package, pull, settings, to_value, verify};
+use super::{eight, executor_spec, install, interrupt, package, pull, settings, to_value, verify};
 
 fn built(work: Work) -> Value {
-    to_value(&build(&executor_spec(work), &settings()))
+    to_value(&build(&executor_spec(work), &settings(), eight()))
 }
 
 fn golden(work: Work) -> String {
@@ -70,7 +70,7 @@ fn what_a_package_or_the_settings_say_is_heard() {
         ..executor_spec(Work::Verify { package })
     };
     let settings = EdgeSettings { image_pull_secret: Some("registry".to_owned()), ..settings() };
-    let pod = to_value(&build(&spec, &settings));
+    let pod = to_value(&build(&spec, &settings, eight()));
     let spec = &pod["spec"];
     assert_eq!(spec["activeDeadlineSeconds"], Value::Null, "zero is no limit");
     assert_eq!(spec["imagePullSecrets"], json!([{"name": "registry"}]));

@@ -6,11 +6,11 @@ use nodewright::cluster::slim_pod::SlimPod;
 use nodewright::model::{Executor, ExecutorPhase, Failure, Group, Stage, Work};
 use serde_json::{Value, json};
 
-use super::{executor_spec, install, interrupt, pull, settings, to_value, verify, visit};
+use super::{eight, executor_spec, install, interrupt, pull, settings, to_value, verify, visit};
 
 /// Builds an executor pod as we do, and gives it a status.
 fn pod(work: Work, status: Value) -> Value {
-    let mut pod = to_value(&build(&executor_spec(work), &settings()));
+    let mut pod = to_value(&build(&executor_spec(work), &settings(), eight()));
     pod["metadata"]["uid"] = json!("pod-uid");
     pod["metadata"]["creationTimestamp"] = json!("2026-03-01T08:00:00Z");
     pod["status"] = status;
@@ -285,4 +285,22 @@ fn a_container_waits_since_the_one_before_it_ended() {
     let since = seen.waiting.expect("it waits").since;
     assert_eq!(since.to_string(), "2026-03-01T08:05:00Z");
     assert!(seen.begun);
+}
+
+#[test]
+fn the_daemons_clock_says_when_a_pod_was_asked_for_whatever_the_servers_says() {
+    let mut pod = pod(install(), json!({"phase": "Pending"}));
+    pod["metadata"]["creationTimestamp"] = json!("2026-03-01T07:50:00Z");
+    let read_pod = |pod: &Value| {
+        let slim: SlimPod = serde_json::from_value(pod.clone()).expect("a pod");
+        read(&slim).expect("one of ours").created
+    };
+    assert_eq!(read_pod(&pod), eight());
+    // One of an earlier version says nothing.
+    let key = "nodewright.nvidia.com/package";
+    let mark = pod["metadata"]["annotations"][key].as_str().expect("a mark");
+    let mut mark: Value = serde_json::from_str(mark).expect("JSON");
+    mark.as_object_mut().expect("a map").remove("asked");
+    pod["metadata"]["annotations"][key] = json!(mark.to_string());
+    assert_eq!(read_pod(&pod).to_string(), "2026-03-01T07:50:00Z");
 }

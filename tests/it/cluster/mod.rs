@@ -20,9 +20,15 @@ mod world;
 
 use std::time::Duration;
 
+use jiff::Timestamp;
 use nodewright::cluster::EdgeSettings;
 use nodewright::model::{ExecutorSpec, Interrupt, InterruptKind, Package, Stage, VisitRef, Work};
 use serde_json::{Value, json};
+
+/// When the daemon asks for executors here: eight in the morning, as the server has it too.
+fn eight() -> Timestamp {
+    "2026-03-01T08:00:00Z".parse().expect("a time")
+}
 
 fn settings() -> EdgeSettings {
     EdgeSettings::new("nodewright", "ghcr.io/nvidia/nodewright/agent:v0.20.0")

@@ -6,7 +6,7 @@ use nodewright::cluster::executor::build;
 use nodewright::cluster::names::node_metadata_name;
 use nodewright::model::{ExecutorSpec, Interrupt, InterruptKind, Package, Stage, Work};
 
-use super::{executor_spec, install, package, settings};
+use super::{eight, executor_spec, install, package, settings};
 
 fn nodes() -> Vec<String> {
     let alike = "a".repeat(80);
@@ -78,8 +78,8 @@ fn is_label_value(text: &str) -> bool {
 fn t21_names_fit_and_differ_and_are_the_same_again() {
     let mut names = BTreeSet::new();
     for spec in specs() {
-        let pod = build(&spec, &settings());
-        assert_eq!(pod, build(&spec, &settings()), "two runs give one pod");
+        let pod = build(&spec, &settings(), eight());
+        assert_eq!(pod, build(&spec, &settings(), eight()), "two runs give one pod");
         let name = pod.metadata.name.clone().expect("a name");
         assert!(is_label(&name), "{name}");
         assert!(names.insert(name.clone()), "{name} stands for two executors");
