@@ -49,7 +49,7 @@ async fn a_push_reaches_twenty_nodes_with_few_writes_and_then_nothing_is_written
     let kubelet = site.kubelet();
     site.nodes_are_ready().await;
     let mut daemon = site.daemon("nodewright-a", &site.plane.kubeconfig());
-    let watcher = Watcher::start(site.plane.client("watcher")).await;
+    let watcher = Watcher::start(site.plane.client("watcher"), Clock::real()).await;
 
     let is_there = async || site.origin.tip("nodewright-status/dev").map(drop);
     eventually("the daemon says that there is nothing yet", LIMIT, is_there).await;
@@ -62,10 +62,11 @@ async fn a_push_reaches_twenty_nodes_with_few_writes_and_then_nothing_is_written
     site.complete("gpu", "tuning", "kernel|1.0.0", "post-interrupt").await;
 
     nodes_are_as_upstream_has_them(&site).await;
-    let cordoned = watcher.ever_cordoned();
+    let view = watcher.view(LIMIT).await.expect("nothing was missed");
+    let cordoned = view.ever_cordoned;
     assert!(cordoned.iter().all(|node| node.starts_with("gpu")), "{cordoned:?}");
     assert_eq!(cordoned.len(), POOL_NODES);
-    assert!(watcher.peak() <= 4, "{} nodes were cordoned at once", watcher.peak());
+    assert!(view.peak <= 4, "{} nodes were cordoned at once", view.peak);
     watcher.stop().await;
     the_status_branch_tells_it(&site).await;
 

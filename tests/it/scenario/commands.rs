@@ -49,7 +49,7 @@ pub async fn run(world: &mut World, step: &Step) -> Printed {
         }
         ["until", fact @ ..] => facts::until(world, fact).await,
         ["show", fact @ ..] => view::show(world, fact).await,
-        ["expect", fact @ ..] => facts::expect(world, fact),
+        ["expect", fact @ ..] => facts::expect(world, fact).await,
         _ => {
             if let Some(printed) = nodes::run(world, &words, input).await {
                 return printed;

@@ -160,18 +160,18 @@ async fn until_node(world: &World, fact: &[&str]) -> Printed {
     Ok(if fact[0] == "node" { String::new() } else { line_of(&node) })
 }
 
-/// Fails where a fact does not hold.
-pub fn expect(world: &World, fact: &[&str]) -> Printed {
+/// Fails where a fact does not hold, and where that cannot be known.
+pub async fn expect(world: &World, fact: &[&str]) -> Printed {
     match fact {
         ["cordoned", "at", "most", most] => {
             let most: usize = most.parse().map_err(|_| format!("{most} is no number"))?;
-            match world.watcher.peak() {
+            match world.watcher.view(world.patience).await?.peak {
                 0 => Err("no node was ever cordoned".to_owned()),
                 peak if peak <= most => Ok(String::new()),
                 peak => Err(format!("{peak} nodes were cordoned at once")),
             }
         }
-        ["cordoned", "never"] => match world.watcher.ever_cordoned() {
+        ["cordoned", "never"] => match world.watcher.view(world.patience).await?.ever_cordoned {
             none if none.is_empty() => Ok(String::new()),
             nodes => Err(format!("{nodes:?} were cordoned")),
         },

@@ -68,6 +68,7 @@ mod nodes;
 mod resources;
 mod view;
 mod watcher;
+mod watching;
 mod workloads;
 mod world;
 

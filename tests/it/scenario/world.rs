@@ -38,7 +38,8 @@ pub struct World {
     pub kubelet: Kubelet,
     pub daemon: Option<Daemon>,
     pub watcher: Watcher,
-    patience: Duration,
+    /// How long, on our clock, one thing that is waited for may take.
+    pub patience: Duration,
     cache: tempfile::TempDir,
     starts: u32,
     stop_kubelet: CancellationToken,
@@ -55,7 +56,7 @@ impl World {
         let kubelet_task = tokio::spawn(async move {
             playing.run(client, clock, token.cancelled_owned()).await;
         });
-        let watcher = Watcher::start(ground.client("watcher")).await;
+        let watcher = Watcher::start(ground.client("watcher"), clock).await;
         Self {
             ground,
             clock,
