@@ -22,6 +22,7 @@
 //! | `show nodes` | each node: schedulable or not, reboots, taints, and its packages |
 //! | `show marks NODE` | the keys of ours on a node, annotations and labels, without values |
 //! | `show runs NODE`, `show runs NODE PACKAGE` | which stages ran, how they ended, how often |
+//! | `show runs NODE pull` | which images were asked for; `show runs NODE` leaves them out |
 //! | `show left` | how many objects of each kind are in our namespace |
 //! | `show conditions ROLLOUT` | the conditions of the resource |
 //! | `show resources` | the resources with their packages |

@@ -29,7 +29,9 @@ pub async fn show(world: &World, fact: &[&str]) -> Printed {
             let nodes = nodes.list(&ListParams::default()).await.map_err(|error| chain(&error))?;
             Ok(nodes.items.iter().map(line_of).collect::<Vec<_>>().join("\n"))
         }
-        ["runs", node] => Ok(runs(world, node, |_| true)),
+        // How often an image is asked for depends on time: a pull is believed for an hour, and goes
+        // with the pods of its visit.
+        ["runs", node] => Ok(runs(world, node, |container| !container.starts_with("pull-"))),
         ["runs", node, package] => Ok(runs(world, node, |container| {
             container.strip_prefix(package).is_some_and(|it| it.is_empty() || it.starts_with('-'))
         })),
