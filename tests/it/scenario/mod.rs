@@ -92,8 +92,9 @@ const PATIENCE_EMBEDDED: Duration = Duration::from_mins(30);
 /// back-offs and reboots get shorter, and the API server still answers well within time-outs.
 const SPEED_ON_REAL: u32 = 4;
 
-/// The same limit on a real control plane: a minute of the machine's time.
-const PATIENCE_REAL: Duration = Duration::from_secs(60 * SPEED_ON_REAL as u64);
+/// The same limit on a real control plane: three minutes of the machine's time, since it is met
+/// only by what would never come, and a machine may be busy with other tests.
+const PATIENCE_REAL: Duration = Duration::from_secs(180 * SPEED_ON_REAL as u64);
 
 /// How many scenarios are played side by side on embedded clusters of their own: enough for two
 /// cores.
