@@ -14,22 +14,26 @@ use tokio_util::sync::CancellationToken;
 use super::Exit;
 use super::environment::Environment;
 use super::error::{CliError, ErrorKind};
+use super::explain_references;
 use super::kubernetes::{self, ClusterArgs};
 use super::logging::{self, LogFormat};
 use super::out::stdout;
 use super::run::FloorArgs;
 use super::values;
 use crate::clock::Clock;
-use crate::cluster::source_state::{SourceState, SourceStates};
+use crate::cluster::source_state::{SOURCE_NAME, SourceState, SourceStates};
 use crate::cluster::store::WatchTrouble;
-use crate::cluster::{EdgeSettings, Observer, View};
+use crate::cluster::{ClusterError, EdgeSettings, Observer, View};
 use crate::manifest::{self, nearest};
-use crate::model::{Floor, Input, NodeRules, Opening, Reason};
+use crate::model::{Desired, Floor, Input, NodeRules, Opening, Reason};
 use crate::plan::plan;
-use crate::report::explain;
+use crate::report::explain::{self, Answer, NotKnown};
 
 /// How long the API server may take to list everything.
 const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Kinds without which there is nothing to answer.
+const NEEDED: [&str; 2] = ["nodes", "nodewrights"];
 
 /// How often a refusal is looked for while everything is listed.
 const LOOK: Duration = Duration::from_millis(250);
@@ -98,18 +102,58 @@ pub(super) fn main(args: &ExplainArgs, environment: &Environment) -> Result<Exit
     logging::start(LogFormat::Text, environment, clock)?;
     let told: Result<String, CliError> = super::runtime()?.block_on(async {
         let client = kubernetes::connect(&args.kubernetes).await?;
-        let states = SourceStates::new(client.clone(), &args.namespace, clock);
-        let source = states.read().await?;
-        let view = look(client, &args.namespace, clock).await?;
-        let input = input(&view, &source, &args.floor, clock);
-        story(&input, source.applied.as_deref(), args)
+        let mut not_known = Vec::new();
+        let source = source(&client, &args.namespace, clock, &mut not_known).await?;
+        let view = look(client.clone(), &args.namespace, clock, &mut not_known).await?;
+        let mut desired = wanted(&view);
+        let missing = explain_references::resolve(
+            &client,
+            &args.namespace,
+            clock,
+            (&mut desired, &view.observed),
+            &mut not_known,
+        )
+        .await;
+        let mut input = input(&view, desired, &source, &args.floor, clock);
+        for (name, reason) in missing {
+            input.opening.entry(name).or_insert(Opening::Held(reason));
+        }
+        story(&input, source.applied.as_deref(), not_known, args)
     });
     stdout().text(&told?)?;
     Ok(Exit::Success)
 }
 
-/// Lists everything once, as the daemon does.
-async fn look(client: Client, namespace: &str, clock: Clock) -> Result<View, CliError> {
+/// Reads how far Git has come, and whether somebody stopped everything.
+async fn source(
+    client: &Client,
+    namespace: &str,
+    clock: Clock,
+    not_known: &mut Vec<NotKnown>,
+) -> Result<SourceState, CliError> {
+    match SourceStates::new(client.clone(), namespace, clock).read().await {
+        Ok(source) => Ok(source),
+        Err(ClusterError::Refused { status, .. }) if status.code == 403 => {
+            not_known.push(NotKnown {
+                what: format!("ConfigMap {namespace}/{SOURCE_NAME}"),
+                why: status.message,
+                so: "a stop by hand and the revision of Git that is applied are not seen",
+                way_out: format!("ask for the right to get configmaps in namespace {namespace}"),
+            });
+            Ok(SourceState::default())
+        }
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Lists everything once, as the daemon does. Without nodes or resources there is no answer;
+/// without another kind there is one that says so.
+async fn look(
+    client: Client,
+    namespace: &str,
+    clock: Clock,
+    not_known: &mut Vec<NotKnown>,
+) -> Result<View, CliError> {
     let shutdown = CancellationToken::new();
     // Nothing is started, so no image of the agent is needed.
     let settings = EdgeSettings::new(namespace, "");
@@ -120,9 +164,13 @@ async fn look(client: Client, namespace: &str, clock: Clock) -> Result<View, Cli
             () = observer.ready() => break Ok(observer.observe()),
             () = clock.sleep(LOOK) => waited += LOOK,
         }
-        let troubles = observer.troubles();
-        if !troubles.is_empty() || waited >= PATIENCE {
-            break Err(unlisted(&troubles));
+        let (unlisted, troubles) = (observer.unlisted(), observer.troubles());
+        if waited >= PATIENCE || NEEDED.iter().any(|kind| troubles.contains_key(kind)) {
+            break Err(no_answer(&troubles));
+        }
+        if !unlisted.is_empty() && unlisted.iter().all(|kind| troubles.contains_key(kind)) {
+            not_known.extend(troubles.iter().map(|(kind, it)| gap(kind, namespace, it)));
+            break Ok(observer.observe());
         }
     };
     shutdown.cancel();
@@ -131,7 +179,29 @@ async fn look(client: Client, namespace: &str, clock: Clock) -> Result<View, Cli
     view
 }
 
-fn unlisted(troubles: &BTreeMap<&'static str, WatchTrouble>) -> CliError {
+/// Says what an answer without this kind may be wrong about.
+fn gap(kind: &str, namespace: &str, trouble: &WatchTrouble) -> NotKnown {
+    let so = match kind {
+        "pods" => {
+            "executors, drains and protected pods are not seen: what is said of a node at work \
+             may be wrong"
+        }
+        "configmaps" => {
+            "what packages were installed with is not seen: changes of configuration are not told"
+        }
+        "deploymentpolicies" => "a policy that a resource names counts as missing",
+        _ => "work and leadership of upstream's operator are not seen",
+    };
+    let place = if kind == "configmaps" { format!(" in namespace {namespace}") } else { "".into() };
+    NotKnown {
+        what: kind.to_owned(),
+        why: trouble.error.clone(),
+        so,
+        way_out: format!("ask for the right to list and watch {kind}{place}"),
+    }
+}
+
+fn no_answer(troubles: &BTreeMap<&'static str, WatchTrouble>) -> CliError {
     let causes: Vec<String> =
         troubles.iter().map(|(kind, trouble)| format!("{kind}: {}", trouble.error)).collect();
     let message = if causes.is_empty() {
@@ -140,13 +210,13 @@ fn unlisted(troubles: &BTreeMap<&'static str, WatchTrouble>) -> CliError {
         format!("the API server does not list what is needed: {}", causes.join("; "))
     };
     CliError::new(ErrorKind::Unreachable, message).hint(
-        "this needs the right to list and watch nodes, pods, nodewrights and deploymentpolicies, \
-         and configmaps in the daemon's namespace",
+        "this needs the right to list and watch nodes and nodewrights; with it on pods and \
+         deploymentpolicies, and on configmaps in the daemon's namespace, the answer is whole",
     )
 }
 
-/// Makes the planner's input, as the daemon does.
-fn input(view: &View, source: &SourceState, floor: &FloorArgs, clock: Clock) -> Input {
+/// Returns what the resources in the cluster want, as the daemon reads them.
+fn wanted(view: &View) -> Desired {
     let nodewrights: Vec<_> =
         view.nodewrights.values().map(|object| object.as_ref().clone()).collect();
     let policies: Vec<_> = view.policies.values().map(|object| object.as_ref().clone()).collect();
@@ -154,6 +224,17 @@ fn input(view: &View, source: &SourceState, floor: &FloorArgs, clock: Clock) -> 
     for (name, why) in &view.unreadable_nodewrights {
         desired.invalid.insert(name.clone(), why.clone());
     }
+    desired
+}
+
+/// Makes the planner's input, as the daemon does.
+fn input(
+    view: &View,
+    desired: Desired,
+    source: &SourceState,
+    floor: &FloorArgs,
+    clock: Clock,
+) -> Input {
     let held = source.stop.as_ref().map(|stop| {
         let why = format!("stopped by hand ({})", stop.note);
         Opening::Held(Reason::SourceHeld { why })
@@ -175,19 +256,26 @@ fn input(view: &View, source: &SourceState, floor: &FloorArgs, clock: Clock) -> 
     }
 }
 
-fn story(input: &Input, revision: Option<&str>, args: &ExplainArgs) -> Result<String, CliError> {
+fn story(
+    input: &Input,
+    revision: Option<&str>,
+    not_known: Vec<NotKnown>,
+    args: &ExplainArgs,
+) -> Result<String, CliError> {
     let plan = plan(input);
     match &args.subject {
         Subject::Node(name) => {
             let story = explain::node(input, &plan, revision, name);
             let known = input.observed.nodes.keys().map(String::as_str);
-            print(story, args.output).unwrap_or_else(|| Err(unknown("node", name, known)))
+            let answer = story.map(|story| Answer { story, not_known });
+            print(answer, args.output).unwrap_or_else(|| Err(unknown("node", name, known)))
         }
         Subject::Resource(name) => {
             let story = explain::resource(input, &plan, revision, name);
             let invalid = input.desired.invalid.keys();
             let known = input.observed.resources.keys().chain(invalid).map(String::as_str);
-            print(story, args.output).unwrap_or_else(|| Err(unknown("NodeWright", name, known)))
+            let answer = story.map(|story| Answer { story, not_known });
+            print(answer, args.output).unwrap_or_else(|| Err(unknown("NodeWright", name, known)))
         }
     }
 }

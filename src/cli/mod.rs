@@ -12,6 +12,7 @@ mod demo;
 mod environment;
 mod error;
 mod explain;
+mod explain_references;
 mod git_transport;
 mod help;
 mod kubernetes;

@@ -150,6 +150,12 @@ impl Observer {
         self.store.troubles()
     }
 
+    /// Returns the kinds that were never listed: with [`Observer::troubles`], what is not known.
+    pub fn unlisted(&self) -> Vec<&'static str> {
+        let listed = self.listed.borrow();
+        KINDS.into_iter().filter(|kind| !listed.contains_key(kind)).collect()
+    }
+
     async fn wait_for_round(&self, wanted: u64) {
         let is_listed = |rounds: &Rounds| {
             KINDS.iter().all(|kind| rounds.get(kind).is_some_and(|round| *round >= wanted))

@@ -208,6 +208,11 @@ impl References {
     }
 }
 
+/// Returns whether the environment of a package refers to any object.
+pub fn refers(package: &Package) -> bool {
+    package.env.iter().any(|variable| reference(variable).is_some())
+}
+
 /// Returns what the environment of a package refers to, in its order.
 fn references(package: &Package) -> Vec<Reference> {
     package.env.iter().filter_map(reference).collect()

@@ -281,7 +281,9 @@ impl fmt::Display for Reason {
                 write!(f, "a disruption budget holds {}: {why}", others(*pods, pod))
             }
             Self::CordonNotSeen => f.write_str("cordoned, not yet read back"),
-            Self::Interrupting { kind, since } => write!(f, "interrupt {kind} since {since:.0}"),
+            Self::Interrupting { kind, since } => {
+                write!(f, "interrupt {kind} runs since {since:.0}")
+            }
             Self::Rebooting { since } => {
                 write!(f, "reboot issued at {since:.0}, waiting for the node to come back")
             }

@@ -184,6 +184,12 @@ pub fn since(reason: &Reason) -> Option<Timestamp> {
     }
 }
 
+/// Returns when it is tried again, where the reason knows.
+pub fn retried_at(reason: &Reason) -> Option<Timestamp> {
+    let Reason::BackingOff { until, .. } = reason else { return None };
+    Some(*until)
+}
+
 /// Returns what a person can do, one line without a final period.
 #[expect(clippy::too_many_lines, reason = "one way out per reason, all in one place")]
 pub fn way_out(reason: &Reason) -> &'static str {
@@ -198,19 +204,27 @@ pub fn way_out(reason: &Reason) -> &'static str {
         | Reason::PreparingBatch
         | Reason::WaitingForPackage { .. }
         | Reason::WaitingForBatch { .. }
-        | Reason::Predecessor { .. }
-        | Reason::OtherRollout { .. }
         | Reason::ApplyingRevision { .. }
-        | Reason::Deleting
-        | Reason::NodeDeleting
-        | Reason::BackingOff { .. } => "wait, it goes on by itself",
+        | Reason::NodeDeleting => "wait, it goes on by itself",
+        Reason::Predecessor { .. } | Reason::OtherRollout { .. } => {
+            "wait, or see what holds that one: nodewright explain with its name"
+        }
+        Reason::Deleting => {
+            "wait, the resource goes when its nodes are left; what holds it is in its conditions"
+        }
+        Reason::BackingOff { .. } => {
+            "wait for the next attempt, or fix the package or its configuration and commit: it is \
+             tried at once"
+        }
         Reason::Interrupting { .. } | Reason::Rebooting { .. } => {
             "wait; if the node does not come back, look at its console"
         }
         Reason::NotStarted { .. } => {
             "wait; if it stays, check that the image exists and that the node can pull it"
         }
-        Reason::Draining { .. } => "wait, or see what keeps the pod from ending",
+        Reason::Draining { .. } => {
+            "wait, or see what keeps the pod from ending: kubectl describe pod"
+        }
         Reason::DisruptionBudget { .. } => {
             "wait, or have the owner of the PodDisruptionBudget allow one more disruption"
         }
@@ -232,25 +246,39 @@ pub fn way_out(reason: &Reason) -> &'static str {
         Reason::BudgetZero => "raise interruptionBudget to let it begin",
         Reason::Paused => "remove the annotation nodewright.nvidia.com/pause to go on",
         Reason::Disabled => "remove the annotation nodewright.nvidia.com/disable to go on",
-        Reason::SourceHeld { .. } => "see what holds the source",
-        Reason::InvalidResource { .. } => "correct the resource in its source",
+        Reason::SourceHeld { .. } => {
+            "lift what the reason names; nothing is wrong with the node, and running work goes on"
+        }
+        Reason::InvalidResource { .. } => {
+            "correct the resource where it comes from; what runs on nodes is left as it is"
+        }
         Reason::PolicyMissing { .. } => {
             "commit the DeploymentPolicy, or set interruptionBudget in its place"
         }
         Reason::PolicyUnsupported { .. } => "set interruptionBudget in its place",
         Reason::PackageFinding { .. } => "do what the reason says; the node goes on by itself",
         Reason::DependencyMissing { .. } => "add the missing package, or remove the dependsOn",
-        Reason::NodeNotReady { .. } => "repair the node, or label it to be ignored",
-        Reason::Uncordoned { .. } => "kubectl cordon the node to let it go on",
-        Reason::Ignored => "remove the label nodewright.nvidia.com/ignore to include the node",
+        Reason::NodeNotReady { .. } => {
+            "repair the node, or leave it out: kubectl label node/NAME \
+             nodewright.nvidia.com/ignore=true"
+        }
+        Reason::Uncordoned { .. } => "let it go on: kubectl cordon node/NAME",
+        Reason::Ignored => {
+            "include the node: kubectl label node/NAME nodewright.nvidia.com/ignore-"
+        }
         Reason::TaintNotTolerated { .. } => "add the taint to additionalTolerations or remove it",
         Reason::Pulling { .. } => "wait, the node is not cordoned before its images are there",
         Reason::PullFailed { .. } => {
             "push the image for the node's architecture, repair the registry or its secret, or \
              commit another version"
         }
-        Reason::HandsOff { .. } => "wait until the other operator is done with the node",
-        Reason::HeldByHand { .. } => "remove the annotation nodewright.nvidia.com/hold to go on",
+        Reason::HandsOff { .. } => {
+            "wait until the other operator is done with the node; if it is not there any more, \
+             remove its mark"
+        }
+        Reason::HeldByHand { .. } => {
+            "let it go on: kubectl annotate node/NAME nodewright.nvidia.com/hold-"
+        }
         Reason::TaintPending { .. } => "wait, it goes on by itself",
         Reason::GpusMissing { .. } => {
             "see why the device plugin offers fewer; the node goes back when they are there"
@@ -268,7 +296,7 @@ pub fn way_out(reason: &Reason) -> &'static str {
              AlwaysAllow"
         }
         Reason::CordonFought { .. } => {
-            "stop the other controller and kubectl cordon the node to let it go on"
+            "stop the other controller, then let it go on: kubectl cordon node/NAME"
         }
         Reason::ProtectedLast { .. } => {
             "wait, or ask the owner of the pod to checkpoint and end it"
@@ -277,8 +305,13 @@ pub fn way_out(reason: &Reason) -> &'static str {
             "lift what it names, or set uninstall.enabled to false to leave the package there"
         }
         Reason::ReferenceMissing { .. } => "create what the package reads, or drop it from env",
-        Reason::NotCreated { .. } => "see what stands in its way, the message names it",
-        Reason::MalformedState { .. } => "repair or remove the annotation on the node",
+        Reason::NotCreated { .. } => {
+            "lift what the message names (admission, quota or a right); it is tried again by itself"
+        }
+        Reason::MalformedState { .. } => {
+            "repair or remove the annotation on the node; once removed, everything is installed \
+             there again"
+        }
         Reason::Frozen { .. } => "report it with the daemon's log; nothing more is touched",
     }
 }

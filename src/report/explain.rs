@@ -5,6 +5,7 @@
 //! as JSON. Ages count to the input's own `now`, so the same input tells the same story. Never
 //! here: a guess; what is not known is left out, or says so.
 
+mod answer;
 mod next;
 mod resource;
 
@@ -14,17 +15,22 @@ use jiff::Timestamp;
 use serde::Serialize;
 
 use crate::model::{
-    Entry, Input, Node, Outcome, Phase, Plan, Record, Rollout, State, Verdict, VerdictKind,
+    Entry, Input, Node, Outcome, Phase, Plan, Reason, Record, Rollout, State, Verdict, VerdictKind,
 };
 
-use super::concern::{Concern, concern, since, way_out};
+use super::concern::{Concern, concern, retried_at, since, way_out};
 use super::survey::failing_since;
 use super::wording::{age, clean, moment, short_revision};
 
+pub use answer::{Answer, NotKnown};
 pub use resource::{Names, ResourceStory, Sort, resource};
 
 /// Longest line of others in the story.
 const TEXT_MAX_BYTES: usize = 1024;
+
+/// Headline of what waits for the source: it is counted as waiting, since what holds the source is
+/// one need and not one of each node, but it does not go on by itself.
+const SOURCE_HELD: &str = "HELD, until the source is let go";
 
 /// A node's story.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -61,6 +67,11 @@ pub struct Chapter {
     /// The same for people, with the age.
     #[serde(skip)]
     since_text: Option<String>,
+    /// When it is tried again, where that is known.
+    pub retry: Option<Timestamp>,
+    /// The same for people, with the time until then.
+    #[serde(skip)]
+    retry_text: Option<String>,
     /// Packages and versions wanted.
     pub wanted: Option<String>,
     /// What is on the host, one package version a line.
@@ -151,6 +162,7 @@ fn chapter(
     let began = since(reason).or_else(|| failing_since(node, name));
     let said = record.and_then(|record| record.message.as_deref());
     let ago = |time| format!("{}, {} ago", moment(time), age(input.now.duration_since(time)));
+    let retry = retried_at(reason);
     Chapter {
         rollout: name.to_owned(),
         headline: headline(verdict),
@@ -159,6 +171,8 @@ fn chapter(
         why: clean(&reason.to_string(), TEXT_MAX_BYTES),
         since: began,
         since_text: began.map(ago),
+        retry,
+        retry_text: retry.map(|at| from_now(input.now, at)),
         wanted: rollout.map(wanted),
         on_it: node.entries(name).values().map(entry_text).collect(),
         next: rollout.map(|rollout| next::steps(input, node, rollout, verdict)).unwrap_or_default(),
@@ -195,6 +209,7 @@ impl fmt::Display for Chapter {
         writeln!(f, "{}  {}", self.rollout, self.headline)?;
         line(f, "why", Some(&self.why))?;
         line(f, "since", self.since_text.as_ref())?;
+        line(f, "retry", self.retry_text.as_ref())?;
         line(f, "wanted", self.wanted.as_ref())?;
         lines(f, "on it", &self.on_it)?;
         lines(f, "next", &self.next)?;
@@ -214,7 +229,18 @@ fn lines(f: &mut fmt::Formatter<'_>, label: &str, all: &[String]) -> fmt::Result
     all.iter().try_for_each(|text| line(f, label, Some(text)))
 }
 
+/// Returns a time to come and how far away it is.
+fn from_now(now: Timestamp, at: Timestamp) -> String {
+    if at <= now {
+        return format!("{}, due now", moment(at));
+    }
+    format!("{}, in {}", moment(at), age(at.duration_since(now)))
+}
+
 fn headline(verdict: &Verdict) -> &'static str {
+    if matches!(verdict.reason, Reason::SourceHeld { .. }) {
+        return SOURCE_HELD;
+    }
     match concern(verdict) {
         Concern::Settled => "DONE",
         Concern::Works => "WORKING",

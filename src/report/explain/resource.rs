@@ -5,8 +5,8 @@ use std::fmt;
 
 use serde::Serialize;
 
-use super::{TEXT_MAX_BYTES, line, wanted};
-use crate::model::{Condition, Input, Plan, Resource, Status, Verdict};
+use super::{SOURCE_HELD, TEXT_MAX_BYTES, line, wanted};
+use crate::model::{Condition, Input, Plan, Reason, Resource, Status, Verdict};
 use crate::report::concern::{Concern, concern, label, way_out};
 use crate::report::wording::{clean, counted, moment, short_revision};
 
@@ -148,7 +148,7 @@ fn sorts(verdicts: &BTreeMap<String, Verdict>) -> Vec<Sort> {
     for (node, verdict) in verdicts {
         let (concern, reason) = (concern(verdict), &verdict.reason);
         let sort = sorts.entry((concern, reason.word())).or_insert_with(|| Sort {
-            concern: heading(concern),
+            concern: heading(concern, reason),
             reason: reason.word(),
             label: label(reason),
             nodes: Names::default(),
@@ -164,7 +164,10 @@ fn sorts(verdicts: &BTreeMap<String, Verdict>) -> Vec<Sort> {
     sorts.into_values().rev().collect()
 }
 
-fn heading(concern: Concern) -> &'static str {
+fn heading(concern: Concern, reason: &Reason) -> &'static str {
+    if matches!(reason, Reason::SourceHeld { .. }) {
+        return SOURCE_HELD;
+    }
     match concern {
         Concern::Settled => "DONE",
         Concern::Works => "WORKS",

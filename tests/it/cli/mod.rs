@@ -4,6 +4,7 @@ mod accept;
 mod crds;
 mod errors;
 mod explain;
+mod explain_rights;
 mod help;
 mod run_flags;
 mod sim_kubelet;

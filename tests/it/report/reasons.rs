@@ -21,11 +21,20 @@ pub fn every_reason() -> Vec<Reason> {
         Reason::Picking { batch: 2 },
         Reason::Starting { package: package.clone(), stage, attempt: 1 },
         Reason::Running { package: package.clone(), stage, since },
-        Reason::NotStarted { package: package.clone(), stage, why: why.clone(), since },
+        Reason::NotStarted {
+            package: package.clone(),
+            stage,
+            why: "ImagePullBackOff: not found".to_owned(),
+            since,
+        },
         Reason::Recording { group: Group::Install },
         Reason::Releasing,
         Reason::Draining { pods: 2, first: first.clone(), since },
-        Reason::DrainTimedOut { why: why.clone() },
+        Reason::DrainTimedOut {
+            why: "drain not finished within drainConfig.timeout, since 2026-11-24T10:03:00Z: pod \
+                  ml/llama-0 has not ended"
+                .to_owned(),
+        },
         Reason::DrainRefused { pod: first.clone(), why: "it has an emptyDir".to_owned() },
         Reason::ProtectedPod { pods: 1, first: first.clone(), owner: None, since },
         Reason::DisruptionBudget { pods: 1, pod: first.clone(), why: "ml/llama".to_owned() },
@@ -47,7 +56,7 @@ pub fn every_reason() -> Vec<Reason> {
         Reason::Deleting,
         Reason::ApplyingRevision { revision: "main@sha1:e4f5".to_owned() },
         Reason::SourceHeld { why: "the revision is held".to_owned() },
-        Reason::InvalidResource { why: why.clone() },
+        Reason::InvalidResource { why: "spec.packages: unknown field `pakages`".to_owned() },
         Reason::PolicyMissing { policy: "slow".to_owned() },
         Reason::PolicyUnsupported { policy: "slow".to_owned() },
         Reason::PackageFinding {
@@ -66,7 +75,7 @@ pub fn every_reason() -> Vec<Reason> {
             package: package.clone(),
             image: "registry/kernel:1.5.0".to_owned(),
             node: "gpu-1".to_owned(),
-            why: why.clone(),
+            why: "manifest unknown".to_owned(),
             since,
         },
         Reason::HandsOff { by: "GPU Operator".to_owned(), mark: "drain-required".to_owned() },
@@ -98,7 +107,7 @@ pub fn every_reason() -> Vec<Reason> {
             why: "it is there with other content".to_owned(),
             since,
         },
-        Reason::MalformedState { why },
+        Reason::MalformedState { why: "nodeState_tuning: not JSON at 1:2".to_owned() },
         Reason::Frozen { invariant: "two interrupts at once".to_owned() },
     ]
 }

@@ -136,7 +136,7 @@ fn page_has_a_word_for_every_state() {
     ## Needs a person (2)
 
     - **e-unreadable**: the resource cannot be read: no packages (InvalidResource)
-      - way out: correct the resource in its source
+      - way out: correct the resource where it comes from; what runs on nodes is left as it is
     - **c-blocked**, c: taint dedicated=ml:NoSchedule is not tolerated: add it to additionalTolerations or remove it (TaintNotTolerated)
       - way out: add the taint to additionalTolerations or remove it
 
