@@ -191,6 +191,9 @@ pub struct OpenBatch {
     pub size: i32,
     /// First order number reserved for its nodes; it reserves as many as its size.
     pub order_from: i64,
+    /// How many of them are given, from the first on.
+    #[serde(default)]
+    pub given: i32,
     /// Digest of what it rolls out.
     pub target: String,
     /// When it was opened.

@@ -103,6 +103,10 @@ pub struct OpenBatch {
     pub size: u32,
     /// The first of `size` order numbers that are reserved for it.
     pub order_from: u32,
+    /// How many of them are given, from the first on: none is ever given again, whatever becomes of
+    /// the node that got it.
+    #[serde(default)]
+    pub given: u32,
     /// When it was opened.
     pub opened: Timestamp,
 }

@@ -10,6 +10,7 @@ use super::drain::protected_pods;
 use super::pick::pick;
 use super::protect::was_let_go;
 use super::pull::Pulls;
+use super::rollout::is_named;
 use super::select::Scope;
 use super::takeover;
 use crate::model::{
@@ -29,10 +30,12 @@ pub(crate) fn advance<'a>(
     let mut memory = remembered(scope);
     let mut compartment = memory.compartments.get(DEFAULT_COMPARTMENT).cloned().unwrap_or_default();
     let waiting = match compartment.open_batch.clone() {
-        Some(open) => {
+        Some(mut open) => {
+            open.given = given(scope, &open);
+            compartment.open_batch = Some(open.clone());
             let members = members(scope, &open);
             let over = members.iter().all(|(_, record)| !record.is_open());
-            let full = count(numbers_given(scope, &open).len()) >= open.size;
+            let full = open.given >= open.size;
             let pulls = Pulls::new(scope);
             // Nodes whose images cannot be pulled do not hold the others' batch.
             let stuck = || !members.is_empty() && pulls.all_fail(candidates, &open);
@@ -140,6 +143,7 @@ fn open(
         number,
         size,
         order_from: memory.order_next,
+        given: 0,
         opened: scope.input.now,
     });
     memory.order_next = memory.order_next.saturating_add(size);
@@ -161,18 +165,17 @@ fn fill<'a>(
     // Grows with each pick: what this tick takes is used as well.
     let mut disturbed = disturbed(scope, plan);
     let mut room = ceiling.saturating_sub(count(disturbed.len()));
-    let used = numbers_given(scope, open);
-    let mut orders = (open.order_from..open.order_from.saturating_add(open.size))
-        .filter(|order| !used.contains(order));
+    let first = open.order_from.saturating_add(open.given);
+    let mut orders = first..open.order_from.saturating_add(open.size);
     let snapshots_there = scope.rollout.packages.values().all(|package| {
         let name = scope.snapshot_name(package);
-        package.uninstall.apply || scope.input.observed.snapshots.contains_key(name)
+        scope.input.observed.snapshots.contains_key(name) || !is_named(scope, package)
     });
     if !snapshots_there {
         return not_created(scope).unwrap_or(Reason::PreparingBatch);
     }
     let mut reason = Reason::WaitingForBatch { batch: open.number };
-    let mut taken = count(used.len());
+    let mut taken = open.given;
     for node in pulls.failed_last(in_order(scope, candidates)) {
         let free_ride = scope.is_disturbed(node);
         if room == 0 && !free_ride {
@@ -246,10 +249,15 @@ fn orders_given(scope: &Scope<'_>) -> BTreeSet<u32> {
     records.map(|record| record.order).collect()
 }
 
-/// Returns the numbers of a batch that are given: a node that left it has burnt its own.
-fn numbers_given(scope: &Scope<'_>, open: &OpenBatch) -> BTreeSet<u32> {
+/// Returns how many numbers of a batch are given. They are given in order, and the status remembers
+/// how many: a node that left the batch, was picked again, or was reset by a person has burnt its
+/// own. One that a refused pick left out, with a later one given, is burnt as well.
+fn given(scope: &Scope<'_>, open: &OpenBatch) -> u32 {
     let numbers = open.order_from..open.order_from.saturating_add(open.size);
-    orders_given(scope).range(numbers).copied().collect()
+    let given = orders_given(scope);
+    let last = given.range(numbers).next_back();
+    let seen = last.map_or(0, |last| (last - open.order_from).saturating_add(1));
+    open.given.max(seen)
 }
 
 /// Returns why a snapshot that is wanted cannot be made.

@@ -193,7 +193,7 @@ fn create_snapshots(scope: &Scope<'_>, plan: &mut Plan) {
 
 /// Returns whether anything will name the wanted package: an install, or the uninstall of an entry
 /// in the same version that names no snapshot itself.
-fn is_named(scope: &Scope<'_>, package: &Package) -> bool {
+pub(crate) fn is_named(scope: &Scope<'_>, package: &Package) -> bool {
     if !package.uninstall.apply && !scope.resource.deleting {
         return true;
     }
@@ -216,7 +216,9 @@ fn write_status(
     if scope.resource.status.as_ref() != Some(&status) || upstream == UpstreamMaps::Drop {
         let before = scope.resource.status.as_ref();
         let remembered = |compartment: &crate::model::CompartmentStatus| {
-            (compartment.batch_state.clone(), compartment.open_batch.clone())
+            // The nodes say themselves which numbers they have.
+            let open = compartment.open_batch.as_ref().map(|open| (open.number, open.order_from));
+            (compartment.batch_state.clone(), open)
         };
         let same_batches = before.is_some_and(|before| {
             before.memory.target == status.memory.target

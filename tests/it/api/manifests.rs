@@ -229,8 +229,9 @@ fn a_status_of_upstream_is_read_without_its_maps_per_node() {
 
 #[test]
 fn an_open_batch_is_remembered() {
+    let target = "t".to_owned();
     let open_batch =
-        OpenBatch { number: 3, size: 2, order_from: 4, target: "t".to_owned(), opened: None };
+        OpenBatch { number: 3, size: 2, order_from: 4, given: 1, target, opened: None };
     let compartment =
         CompartmentRollout { target: Some("t".to_owned()), open_batch: Some(open_batch) };
     let status = NodeWrightStatus {
@@ -247,7 +248,9 @@ fn an_open_batch_is_remembered() {
     assert_eq!(
         written["rollout"],
         json!({"target": "t", "orderOffset": 6, "compartments": {"__default__": {
-            "target": "t", "openBatch": {"number": 3, "size": 2, "orderFrom": 4, "target": "t"},
+            "target": "t", "openBatch": {
+                "number": 3, "size": 2, "orderFrom": 4, "given": 1, "target": "t",
+            },
         }}})
     );
     assert_eq!(serde_json::from_value::<NodeWrightStatus>(written).unwrap(), status);

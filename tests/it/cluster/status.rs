@@ -44,6 +44,7 @@ fn full() -> Status {
             number: 4,
             size: 2,
             order_from: 9,
+            given: 1,
             opened: time(EARLY),
         }),
     };

@@ -429,3 +429,17 @@ fn a_status_that_was_wiped_hands_out_no_order_number_again() {
         .collect();
     assert_eq!(orders.len(), 4, "{orders:?}");
 }
+
+#[test]
+fn an_order_number_of_a_record_that_was_wiped_is_not_given_again() {
+    let mut world = fleet(3, Some(Budget::Count(2)));
+    world.settle();
+    let before = records(&world);
+    assert_eq!(before.len(), 2);
+    world.change_node("node-01", |node| node.rollouts.clear());
+    world.finish_all(End::Success);
+    world.run();
+    assert!(world.is_complete());
+    let again = &records(&world)["node-01"];
+    assert!(before.values().all(|record| record.order < again.order), "{}", again.order);
+}

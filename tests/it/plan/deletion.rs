@@ -359,3 +359,13 @@ fn a_resource_that_is_torn_away_and_made_again_waits_for_what_runs() {
         assert!(world.input.observed.executors.is_empty(), "{place:?}: pods are left");
     }
 }
+
+#[test]
+fn a_manifest_that_is_edited_while_it_is_deleted_is_uninstalled_all_the_same() {
+    let mut world = world(1, rollout(1, vec![package("kernel", "1.0.0").with_uninstall()]));
+    world.run();
+    delete(&mut world);
+    world.set_rollout(rollout(1, vec![package("kernel", "3.0.0").with_uninstall()]));
+    world.run();
+    assert_left_in_order(&world);
+}

@@ -115,8 +115,9 @@ impl World {
         let compartment = self.compartment(rollout);
         compartment.in_progress = in_progress;
         compartment.batch_state.current_batch = number;
-        compartment.open_batch =
-            Some(OpenBatch { target, number, size: 4, order_from: 0, opened: time("11:30") });
+        let opened = time("11:30");
+        let open = OpenBatch { target, number, size: 4, order_from: 0, given: 0, opened };
+        compartment.open_batch = Some(open);
         self
     }
 
