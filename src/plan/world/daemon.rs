@@ -9,7 +9,7 @@
 use std::collections::BTreeSet;
 
 use super::World;
-use crate::model::{Action, Plan};
+use crate::model::{Action, Desired, Observed, Plan};
 use crate::plan::{Breach, audit, plan_with};
 
 /// What becomes of one action.
@@ -56,6 +56,7 @@ impl World {
         judge: impl FnMut(&Self, &Action) -> Option<String>,
     ) -> Tick {
         self.frozen.clear();
+        self.frozen_view = None;
         if let Some(behind) = &mut self.behind {
             std::mem::swap(&mut self.input.desired, &mut behind.0);
             std::mem::swap(&mut self.input.observed, &mut behind.1);
@@ -79,7 +80,10 @@ impl World {
             judge,
         );
         match ended {
-            Some(Fate::Freeze) => self.frozen = plan.actions[sent.count..].to_vec(),
+            Some(Fate::Freeze) => {
+                self.frozen = plan.actions[sent.count..].to_vec();
+                self.frozen_view = self.behind.clone().or_else(|| Some(self.view()));
+            }
             // Whoever comes next lists everything anew.
             Some(_) => self.behind = None,
             None => {}
@@ -91,9 +95,12 @@ impl World {
     /// The daemon's caches stop following what others do.
     pub fn fall_behind(&mut self) {
         if self.behind.is_none() {
-            let seen = (self.input.desired.clone(), self.input.observed.clone());
-            self.behind = Some(Box::new(seen));
+            self.behind = Some(self.view());
         }
+    }
+
+    fn view(&self) -> Box<(Desired, Observed)> {
+        Box::new((self.input.desired.clone(), self.input.observed.clone()))
     }
 
     /// They are as the world is again.
@@ -106,17 +113,26 @@ impl World {
         self.behind.is_some()
     }
 
+    /// Returns what the daemon's caches say of what is wanted: what it decides by.
+    pub fn known_desired(&self) -> &Desired {
+        self.behind.as_ref().map_or(&self.input.desired, |behind| &behind.0)
+    }
+
+    /// Returns what they say of what is there.
+    pub fn known(&self) -> &Observed {
+        self.behind.as_ref().map_or(&self.input.observed, |behind| &behind.1)
+    }
+
     /// A frozen daemon goes on where it was, whatever happened meanwhile.
     pub fn thaw(&mut self, judge: impl FnMut(&Self, &Action) -> Option<String>) -> Vec<String> {
         let actions = std::mem::take(&mut self.frozen);
-        // It knows nothing of what happened meanwhile, as if its caches were behind.
-        let was_behind = self.is_behind();
-        if !was_behind && !actions.is_empty() {
-            self.fall_behind();
-        }
+        let Some(view) = self.frozen_view.take() else { return Vec::new() };
+        // What is in its hands was decided by what it knew when it froze.
+        let caches = self.behind.replace(view);
         let sent = self.send(&actions, |_, _| Fate::Done, judge);
-        if !was_behind {
-            self.catch_up();
+        self.behind = caches;
+        for action in &actions {
+            self.answer(action);
         }
         self.note_peaks();
         sent.objections

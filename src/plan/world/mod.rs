@@ -54,6 +54,8 @@ pub struct World {
     behind: Option<Box<(Desired, Observed)>>,
     /// What a daemon had decided when it froze.
     frozen: Vec<Action>,
+    /// What its caches said then.
+    frozen_view: Option<Box<(Desired, Observed)>>,
     /// Names of resources that have been there.
     created: BTreeSet<String>,
     names: Names,
@@ -86,6 +88,7 @@ impl World {
             told: BTreeMap::new(),
             behind: None,
             frozen: Vec::new(),
+            frozen_view: None,
             created: BTreeSet::new(),
             names: Names::default(),
             versions: 0,

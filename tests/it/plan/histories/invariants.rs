@@ -79,17 +79,23 @@ fn picks<'a>(world: &World, patch: &'a NodePatch) -> Option<&'a Record> {
 }
 
 /// Never more nodes disturbed at once than the ceiling allows. A daemon whose caches are behind
-/// answers for what it did itself, not for what others did meanwhile.
+/// answers for what it has read and for what it did itself, not for a budget that was lowered, or a
+/// node that others disturbed, since: no precondition of a pick can cover those.
 fn ceilings(world: &World, patch: &NodePatch) -> Held {
-    let Some(wanted) = world.input.desired.rollouts.get(&patch.rollout) else { return Ok(()) };
+    let known = world.known();
+    let wanted = world.known_desired().rollouts.get(&patch.rollout);
+    let picked = known.nodes.get(&patch.node);
+    let (Some(wanted), Some(picked)) = (wanted, picked) else { return Ok(()) };
     let down = |node: &Node| {
-        let others = !world.is_behind() && (node.unschedulable || !node.ready);
-        others || is_worked_on(world, node)
+        let worked_on = node.rollouts.iter().any(|(name, _)| {
+            let resource = known.resources.get(name);
+            let record = resource.and_then(|resource| node.record(name, &resource.uid));
+            record.is_some_and(Record::is_open)
+        });
+        node.unschedulable || !node.ready || worked_on
     };
-    let selected =
-        || world.input.observed.nodes.values().filter(|node| wanted.selects(&node.labels));
-    let picked = &world.input.observed.nodes[&patch.node];
-    if picked.unschedulable || !picked.ready || is_worked_on(world, picked) {
+    let selected = || known.nodes.values().filter(|node| wanted.selects(&node.labels));
+    if down(picked) {
         return Ok(()); // Costs nothing: it is disturbed already.
     }
     let already = selected().filter(|node| down(node)).count();
@@ -152,7 +158,8 @@ fn picks_where_it_may(world: &World, patch: &NodePatch) -> Held {
         (resource.disabled, "of a disabled resource"),
         (resource.deleting && !uninstalls(patch), "of a resource that is being deleted"),
         (is_worked_on(world, node), "visited already"),
-        (world.input.opening.contains_key(&patch.rollout), "of a held resource"),
+        // A revision that is being applied may wait for this very deletion.
+        (world.input.opening.contains_key(&patch.rollout) && !resource.deleting, "held"),
     ];
     match because.iter().find(|(holds, _)| *holds) {
         Some((_, why)) => {
@@ -162,23 +169,23 @@ fn picks_where_it_may(world: &World, patch: &NodePatch) -> Held {
     }
 }
 
-/// No order number is handed out twice, but for that of a node that has left the cluster since. One
-/// whose record a person took away may get its own again.
+/// No order number is handed out twice: not while a node has it, nor after the status has noted
+/// that it is given, whatever became of the node. What a person wipes before leaves no trace.
 fn orders_are_new(world: &World, ledger: &Ledger, patch: &NodePatch, begun: &Record) -> Held {
-    let given = ledger.orders.get(&(begun.cr_uid.clone(), begun.order));
-    let lives = |uid: &String| world.input.observed.nodes.values().any(|node| node.uid == *uid);
-    match given {
-        Some((node, visit)) if (node, *visit) != (&patch.node_uid, begun.visit) && lives(node) => {
-            let holder = world.input.observed.nodes.get(&patch.node);
-            let erased = holder.is_none_or(|node| record(world, &patch.rollout, node).is_none());
-            if erased && *node == patch.node_uid {
-                return Ok(());
-            }
-            let detail = format!("{} gets {} of {node}", patch.node, begun.order);
-            Err(Broken::new("orders are new", detail))
-        }
-        Some(_) | None => Ok(()),
+    let order = (begun.cr_uid.clone(), begun.order);
+    let own = (patch.node_uid.clone(), begun.visit);
+    let Some(given) = ledger.orders.get(&order).filter(|given| **given != own) else {
+        return Ok(());
+    };
+    let mut nodes = world.input.observed.nodes.values();
+    let carried = nodes.any(|node| {
+        record(world, &patch.rollout, node).is_some_and(|record| record.order == begun.order)
+    });
+    if !carried && !ledger.noted.contains(&order) {
+        return Ok(());
     }
+    let detail = format!("{} gets {} of {}", patch.node, begun.order, given.0);
+    Err(Broken::new("orders are new", detail))
 }
 
 /// A cordon that others set is never lifted.

@@ -23,6 +23,8 @@ pub struct Ledger {
     pub hosts: BTreeMap<String, BTreeMap<String, Installed>>,
     /// Order numbers that were handed out, with node and visit, by UID of the resource.
     pub orders: BTreeMap<(String, u32), (String, u64)>,
+    /// Those of them that a status has noted as given.
+    pub noted: BTreeSet<(String, u32)>,
     /// The order number of each visit.
     pub visits: BTreeMap<(String, String, u64), u32>,
     /// When each interrupt that was ever on record began, by UID of the node, rollout and visit.
@@ -43,6 +45,28 @@ impl Ledger {
             ran(host, package, wanted, *stage);
         }
         self.read = world.completed.len();
+        self.learn_records(world);
+        self.learn_noted(world);
+    }
+
+    /// Every status says which numbers are given: those of earlier batches, and the first of the
+    /// open one.
+    fn learn_noted(&mut self, world: &World) {
+        for resource in world.input.observed.resources.values() {
+            let Some(memory) = resource.status.as_ref().map(|status| &status.memory) else {
+                continue;
+            };
+            let mut open = memory.compartments.values().filter_map(|all| all.open_batch.as_ref());
+            let end = open
+                .next()
+                .map_or(memory.order_next, |open| open.order_from.saturating_add(open.given));
+            let all = (resource.uid.clone(), 0)..(resource.uid.clone(), end);
+            let noted = self.orders.range(all).map(|(order, _)| order.clone());
+            self.noted.extend(noted);
+        }
+    }
+
+    fn learn_records(&mut self, world: &World) {
         for node in world.input.observed.nodes.values() {
             for (name, state) in &node.rollouts {
                 let Some(record) = &state.record else { continue };

@@ -38,6 +38,9 @@ const COVERING_SEEDS: u64 = 1_000;
 /// Rules whose histories are shortened in one report: it takes many plays each.
 const SHRUNK_MAX: usize = 3;
 
+/// Seeds that a report names for each rule.
+const SEEDS_SHOWN_MAX: usize = 8;
+
 /// Events of a history, before faults stop.
 const EVENTS: usize = 200;
 
@@ -66,8 +69,8 @@ fn number(variable: &str) -> Option<u64> {
 #[derive(Default)]
 struct Played {
     occurred: Coverage,
-    /// The first seed that broke each rule, and how often it was broken.
-    failed: BTreeMap<String, (u64, Broken, u32)>,
+    /// The seeds that broke each rule, and how.
+    failed: BTreeMap<String, BTreeMap<u64, Broken>>,
 }
 
 /// Plays seeds on all cores.
@@ -79,21 +82,25 @@ fn all(seeds: Range<u64>) -> Played {
         played.occurred.merge(coverage);
         if let Err(broken) = result {
             let rule = broken.rule.clone();
-            played.failed.entry(rule).or_insert((seed, broken, 0)).2 += 1;
+            played.failed.entry(rule).or_default().insert(seed, broken);
         }
     });
     played.into_inner().expect("no thread panics while it holds this")
 }
 
 /// Says what broke, how to repeat it, and the shortest way there.
-fn report(failed: &BTreeMap<String, (u64, Broken, u32)>) -> String {
+fn report(failed: &BTreeMap<String, BTreeMap<u64, Broken>>) -> String {
     let mut text = String::from("histories broke what must hold\n");
-    for (seed, broken, times) in failed.values().take(SHRUNK_MAX) {
-        let events = history(*seed, EVENTS);
-        let (shortest, last) = shrink::shrink(*seed, &events, broken);
+    for (number, seeds) in failed.values().enumerate() {
+        let Some((seed, broken)) = seeds.first_key_value() else { continue };
         let _ = writeln!(text, "NODEWRIGHT_SEED={seed} cargo test plan::histories  # {broken}");
-        let _ =
-            writeln!(text, "  {times} such seeds; {} of {EVENTS} events do it:", shortest.len());
+        let shown: Vec<u64> = seeds.keys().copied().take(SEEDS_SHOWN_MAX).collect();
+        let _ = writeln!(text, "  {} such seeds: {shown:?}", seeds.len());
+        if number >= SHRUNK_MAX {
+            continue;
+        }
+        let (shortest, last) = shrink::shrink(*seed, &history(*seed, EVENTS), broken);
+        let _ = writeln!(text, "  {} of {EVENTS} events do it:", shortest.len());
         for event in &shortest {
             let _ = writeln!(text, "    {event:?}");
         }
