@@ -6,7 +6,6 @@
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::core::ObjectMeta;
 
-use super::executor::owner;
 use super::slim::SlimConfigMap;
 use crate::api::keys;
 use crate::model::{Package, Snapshot, SnapshotSpec, digest_hex};
@@ -16,8 +15,12 @@ const DIGEST_DIGITS: usize = 16;
 
 /// Builds the ConfigMap: `data` is the package's configMap, mounted as it is; the rest is JSON in
 /// an annotation.
+///
+/// It has no owner, for it must outlive its resource as long as a node names it: a package that a
+/// deleted resource has left on a host is compared with it when a resource of that name comes back.
+/// The daemon deletes it when nothing names it any more.
 pub fn build(spec: &SnapshotSpec, namespace: &str) -> ConfigMap {
-    let SnapshotSpec { rollout, rollout_uid, package } = spec;
+    let SnapshotSpec { rollout, package } = spec;
     let mut digest = digest_hex(package);
     digest.truncate(DIGEST_DIGITS);
     let mut rest = package.clone();
@@ -41,7 +44,6 @@ pub fn build(spec: &SnapshotSpec, namespace: &str) -> ConfigMap {
                 .map(owned)
                 .into(),
             ),
-            owner_references: Some(vec![owner(rollout, rollout_uid)]),
             ..ObjectMeta::default()
         },
         data: Some(files).filter(|files| !files.is_empty()),

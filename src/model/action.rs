@@ -120,8 +120,6 @@ impl Action {
 pub struct SnapshotSpec {
     /// The rollout it belongs to.
     pub rollout: String,
-    /// UID of the NodeWright, its owner.
-    pub rollout_uid: String,
     /// The content; its name is [`Package::snapshot_name`].
     pub package: Package,
 }

@@ -184,7 +184,6 @@ fn create_snapshots(scope: &Scope<'_>, plan: &mut Plan) {
         if !scope.input.observed.snapshots.contains_key(name) && is_named(scope, package) {
             plan.actions.push(Action::CreateSnapshot(SnapshotSpec {
                 rollout: scope.rollout.name.clone(),
-                rollout_uid: scope.resource.uid.clone(),
                 package: package.clone(),
             }));
         }

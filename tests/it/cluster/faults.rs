@@ -55,11 +55,7 @@ async fn lost_answers_about_objects_are_read_back() {
     let rollout_uid = world.rollout_uid().await;
     let (rollout, package) = ("gpu".to_owned(), package());
     let name = package.snapshot_name("gpu");
-    let spec = SnapshotSpec {
-        rollout: rollout.clone(),
-        rollout_uid: rollout_uid.clone(),
-        package: package.clone(),
-    };
+    let spec = SnapshotSpec { rollout: rollout.clone(), package: package.clone() };
     lose(&world, Fault::AnswerLost, Action::CreateSnapshot(spec)).await;
     let uid = world.view().observed.snapshots[&name].uid.clone();
     let delete = ConfigMapRef { rollout: rollout.clone(), name: name.clone(), uid };
@@ -186,11 +182,7 @@ async fn a_namespace_that_is_missing_is_for_a_person_to_see() {
 #[tokio::test(start_paused = true)]
 async fn a_lane_stops_at_its_first_failure_and_others_go_on() {
     let world = World::new().await;
-    let spec = SnapshotSpec {
-        rollout: "gpu".to_owned(),
-        rollout_uid: world.rollout_uid().await,
-        package: package(),
-    };
+    let spec = SnapshotSpec { rollout: "gpu".to_owned(), package: package() };
     let actions = vec![
         Action::PatchNode(world.pick()),
         Action::CreateExecutor(executor_spec(install())),
@@ -212,11 +204,7 @@ async fn lanes_do_not_wait_for_each_other() {
     let world = World::new().await;
     let slow = writes().resource("nodes");
     world.cluster.faults().next(slow, 1, Fault::Delay(Duration::from_millis(1_500)));
-    let spec = SnapshotSpec {
-        rollout: "gpu".to_owned(),
-        rollout_uid: world.rollout_uid().await,
-        package: package(),
-    };
+    let spec = SnapshotSpec { rollout: "gpu".to_owned(), package: package() };
     let name = spec.package.snapshot_name("gpu");
     let actions = vec![Action::PatchNode(world.pick()), Action::CreateSnapshot(spec)];
     let execution = world.execute(actions);
