@@ -95,11 +95,9 @@ async fn end_state(fleet: &Fleet) -> Value {
         });
         nodes.insert(node.name_any(), state);
     }
-    let tuning = nodewrights(fleet).get("tuning").await.expect("there");
-    json!({
-        "nodes": nodes,
-        "status": lasting(serde_json::to_value(&tuning.status).expect("JSON")),
-    })
+    let tuning = nodewrights(fleet).get_opt("tuning").await.expect("readable");
+    let status = tuning.map(|tuning| serde_json::to_value(&tuning.status).expect("JSON"));
+    json!({ "nodes": nodes, "status": status.map(lasting) })
 }
 
 /// Takes away what may differ between two runs that end the same.
