@@ -280,6 +280,17 @@ fn order_numbers_never_repeat_across_targets() {
 }
 
 #[test]
+fn a_new_target_gives_no_order_number_again_that_a_node_took_with_it() {
+    let mut world = fleet(2, Some(Budget::Count(2)));
+    world.run();
+    world.remove_node("node-01");
+    world.set_rollout(rollout(2, vec![package("motd", "1.0.1")]));
+    world.run();
+    assert!(world.is_complete());
+    assert_eq!(records(&world)["node-00"].order, 2);
+}
+
+#[test]
 fn a_node_that_joins_gets_an_order_number_of_its_own() {
     let mut world = fleet(2, Some(Budget::Count(2)));
     world.run();
@@ -442,4 +453,18 @@ fn an_order_number_of_a_record_that_was_wiped_is_not_given_again() {
     assert!(world.is_complete());
     let again = &records(&world)["node-01"];
     assert!(before.values().all(|record| record.order < again.order), "{}", again.order);
+}
+
+#[test]
+fn the_last_node_of_a_stopped_rollout_is_not_picked_either() {
+    let mut world = world(3, rollout(1, vec![package("motd", "1.0.0")]));
+    world.settle();
+    for _attempt in 0..2 * 4 {
+        world.finish_all(End::Failure);
+        world.settle();
+        world.pass(600);
+        world.settle();
+    }
+    assert!(world.verdict("node-02").starts_with("Blocked: stopped after 2 failed batches"));
+    assert!(!records(&world).contains_key("node-02"));
 }

@@ -1,7 +1,8 @@
 //! A resource that goes, and nodes that go: no deadlock, no cordon left, nothing cut short.
 
 use nodewright::model::{
-    Action, InterruptKind, Node, NodeRollout, Outcome, Phase, Reason, Record, Resource,
+    Action, InterruptKind, Node, NodeRollout, Opening, Outcome, Phase, Reason, Record, Resource,
+    Stage,
 };
 use nodewright::plan::world::{End, Fate, World};
 
@@ -368,4 +369,58 @@ fn a_manifest_that_is_edited_while_it_is_deleted_is_uninstalled_all_the_same() {
     world.set_rollout(rollout(1, vec![package("kernel", "3.0.0").with_uninstall()]));
     world.run();
     assert_left_in_order(&world);
+}
+
+#[test]
+fn a_deleted_resource_stays_until_every_node_is_rid_of_what_it_uninstalls() {
+    let mut world = world(3, rollout(1, vec![package("motd", "1.0.0").with_uninstall()]));
+    world.run();
+    delete(&mut world);
+    world.run();
+    let mut uninstalled: Vec<&str> = world
+        .completed
+        .iter()
+        .filter(|(_, _, _, stage, _)| *stage == Stage::Uninstall)
+        .map(|(node, ..)| node.as_str())
+        .collect();
+    uninstalled.sort_unstable();
+    assert_eq!(uninstalled, ["node-00", "node-01", "node-02"]);
+    assert_eq!(world.peak["tuning"], 1, "uninstalls are paced too");
+    assert_left_in_order(&world);
+}
+
+#[test]
+fn a_deletion_that_may_not_uninstall_yet_says_why_and_goes_on_afterwards() {
+    type Case<'c> = (&'c str, &'c dyn Fn(&mut World));
+    let wanted = |count| rollout(count, vec![package("motd", "1.0.0").with_uninstall()]);
+    let open = |world: &mut World, reason: Option<Reason>| {
+        let held = reason.map(|reason| ("tuning".to_owned(), Opening::Held(reason)));
+        world.input.opening = held.into_iter().collect();
+    };
+    let source = || Reason::SourceHeld { why: "history was rewritten".to_owned() };
+    let applying = || Reason::ApplyingRevision { revision: "main@sha1:abc".to_owned() };
+    let cases: [Case<'_>; 5] = [
+        ("the resource cannot be deleted yet: paused", &|world| resource(world).paused = true),
+        ("the resource cannot be deleted yet: disabled", &|world| resource(world).disabled = true),
+        ("cannot be deleted yet: interruptionBudget", &|world| world.set_rollout(wanted(0))),
+        ("Wait: nothing new begins: history was rewritten", &|world| open(world, Some(source()))),
+        ("", &|world| open(world, Some(applying()))),
+    ];
+    for (says, begin) in cases {
+        let mut world = world(2, wanted(1));
+        world.run();
+        begin(&mut world);
+        delete(&mut world);
+        world.run();
+        assert_eq!(is_gone(&world), says.is_empty(), "{says}");
+        if !says.is_empty() {
+            let verdict = world.verdict("node-01");
+            assert!(verdict.contains(says), "{verdict}");
+            (resource(&mut world).paused, resource(&mut world).disabled) = (false, false);
+            world.set_rollout(wanted(1));
+            open(&mut world, None);
+            world.run();
+        }
+        assert_left_in_order(&world);
+    }
 }

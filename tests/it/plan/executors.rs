@@ -358,3 +358,20 @@ fn a_pod_that_admission_refuses_is_named_and_then_an_error() {
     let verdict = world.verdict("node-00");
     assert!(verdict.starts_with("Blocked") && verdict.contains("exceeded quota"), "{verdict}");
 }
+
+#[test]
+fn what_ran_under_another_node_object_or_in_another_visit_is_not_credited() {
+    let others: [fn(&mut Executor); 2] = [
+        |executor| executor.visit.node_uid = "uid-of-the-node-before".to_owned(),
+        |executor| executor.visit.visit -= 1,
+    ];
+    for other in others {
+        let mut world = motd();
+        change(&mut world, Group::Install, other);
+        let name = world.active().remove(0);
+        world.end(&name, End::Success);
+        let plan = nodewright::plan::plan(&world.input);
+        let credit = plan.actions.iter().find(|action| matches!(action, Action::PatchNode(_)));
+        assert_eq!(credit, None);
+    }
+}
