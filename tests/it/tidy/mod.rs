@@ -10,6 +10,7 @@ mod errors;
 mod imports;
 mod layout;
 mod lengths;
+mod mutants;
 mod paths;
 mod places;
 mod source;
