@@ -7,7 +7,7 @@ use k8s_openapi::api::core::v1::Toleration;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Entries, Interrupt, Package, PackageId, PodRef, Record, Stage, Status, StatusWord, Taint,
+    Entries, Interrupt, Node, Package, PackageId, PodRef, Record, Stage, Status, StatusWord, Taint,
     UpstreamMaps, UpstreamRef, VisitRef,
 };
 
@@ -172,6 +172,30 @@ pub struct NodeMetadata {
     pub rollout_uid: String,
     /// The packages wanted.
     pub packages: BTreeMap<String, Package>,
+}
+
+impl NodePatch {
+    /// Returns a patch that changes nothing yet.
+    pub fn new(node: &Node, rollout: &str, kind: PatchKind) -> Self {
+        Self {
+            node: node.name.clone(),
+            node_uid: node.uid.clone(),
+            rollout: rollout.to_owned(),
+            kind,
+            entries: None,
+            record: None,
+            status: None,
+            cordon_mark: None,
+            drain_start: None,
+            unschedulable: None,
+        }
+    }
+
+    /// Returns a patch that lets a node go as it was read, and changes nothing yet.
+    pub fn release(node: &Node, rollout: &str) -> Self {
+        let kind = PatchKind::Release { resource_version: node.resource_version.clone() };
+        Self::new(node, rollout, kind)
+    }
 }
 
 /// Which kind of node patch it is (design §4 rules 2, 7 and 8).

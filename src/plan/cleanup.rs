@@ -11,8 +11,8 @@ use super::names::Names;
 use super::rollout::has_other_owner;
 use super::{claims, wake};
 use crate::model::{
-    Action, ConfigMapRef, Executor, Group, Input, Node, NodePatch, Outcome, PatchKind, Phase, Plan,
-    Record, StatusWord, VisitRef,
+    Action, ConfigMapRef, Executor, Group, Input, Node, NodePatch, Outcome, Phase, Plan, Record,
+    StatusWord, VisitRef,
 };
 
 /// Plans the removal of everything that is left over.
@@ -183,15 +183,10 @@ pub(crate) fn release(node: &Node, rollout: &str, record: &Record) -> Action {
     record.held = false;
     let free = ours && !others && !record.prior_unschedulable && node.unschedulable;
     Action::PatchNode(NodePatch {
-        node: node.name.clone(),
-        node_uid: node.uid.clone(),
-        rollout: rollout.to_owned(),
-        kind: PatchKind::Release { resource_version: node.resource_version.clone() },
-        entries: None,
         record: Some(record),
         status: Some(StatusWord::Unknown),
         cordon_mark: ours.then_some(false),
-        drain_start: None,
         unschedulable: free.then_some(false),
+        ..NodePatch::release(node, rollout)
     })
 }

@@ -19,8 +19,8 @@ use super::visit::{Draft, Visit, attempt_key};
 use super::{visit, wake};
 use crate::model::{
     Action, Budget, Executor, FinalizerWrite, Group, Input, InterruptKind, Node, NodeCleaning,
-    NodePatch, Opening, Outcome, PatchKind, Phase, Plan, Reason, Record, Resource, Rollout, Stage,
-    Verdict, VerdictKind,
+    NodePatch, Opening, Outcome, Phase, Plan, Reason, Record, Resource, Rollout, Stage, Verdict,
+    VerdictKind,
 };
 
 /// Returns what the resource moves nodes to: a target of its own while it is being deleted, so that
@@ -268,16 +268,9 @@ fn release_when_safe(
 fn release_mark(node: &Node, rollout: &str) -> Action {
     let others = super::rollout::has_other_owner(node, rollout);
     Action::PatchNode(NodePatch {
-        node: node.name.clone(),
-        node_uid: node.uid.clone(),
-        rollout: rollout.to_owned(),
-        kind: PatchKind::Release { resource_version: node.resource_version.clone() },
-        entries: None,
-        record: None,
-        status: None,
         cordon_mark: Some(false),
-        drain_start: None,
         unschedulable: (!others && node.unschedulable).then_some(false),
+        ..NodePatch::release(node, rollout)
     })
 }
 

@@ -10,7 +10,7 @@
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::lifecycle::{self, At, Finding, Owes, Seen, Step, Wish};
+use super::lifecycle::{self, At, Beginning, Finding, Owes, Seen, Step, Wish};
 use super::select::Scope;
 use super::takeover;
 use crate::model::{
@@ -53,28 +53,10 @@ impl Standing<'_> {
 
     /// Returns what it needs in a visit that has not touched it.
     fn need(&self) -> Option<Need> {
-        let (stage, begun) = match self.step(Seen::Untouched) {
-            Step::Begin(stage) => (stage, false),
-            Step::Resume(stage) => (stage, true),
-            Step::BeginUninstall => (Stage::Uninstall, false),
-            Step::Rest
-            | Step::Leave
-            | Step::Keep
-            | Step::Adopt
-            | Step::Follow(_)
-            | Step::Start(_)
-            | Step::Await
-            | Step::Replace
-            | Step::AwaitInterrupt
-            | Step::Retry(_)
-            | Step::Again
-            | Step::GiveUp(_)
-            | Step::Reach(..)
-            | Step::Complete
-            | Step::Remove
-            | Step::Later
-            | Step::Withdraw
-            | Step::Finding(_) => return None,
+        let (stage, begun) = match self.step(Seen::Untouched).beginning()? {
+            Beginning::New(stage) => (stage, false),
+            Beginning::Again(stage) => (stage, true),
+            Beginning::Following(_) => return None,
         };
         let id = self.id_at(stage)?;
         Some(Need { id, stage, interrupt: self.interrupt.clone(), begun })

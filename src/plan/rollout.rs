@@ -6,8 +6,8 @@ use super::lifecycle::{Seen, Step};
 use super::select::{Scope, node_block, pick_block, rollout_hold, working_rollout};
 use super::{Done, batch, claims, cleanup, deletion, due, protect, status, takeover, visit};
 use crate::model::{
-    Action, CordonMark, Memory, Node, NodePatch, Package, PatchKind, Plan, Reason, SnapshotSpec,
-    StatusWrite, UpstreamMaps, Urgency, Verdict, VerdictKind,
+    Action, CordonMark, Memory, Node, NodePatch, Package, Plan, Reason, SnapshotSpec, StatusWrite,
+    UpstreamMaps, Urgency, Verdict, VerdictKind,
 };
 
 /// Plans one rollout into `plan`.
@@ -157,22 +157,8 @@ fn settle<'a>(
     // Another rollout that changes the node, or is about to, goes first.
     let busy = patched.contains(&node.name) || working_rollout(scope.input, node).is_some();
     if entries != *before && !busy {
-        let state = scope.rollout_state(node);
-        plan.actions.push(Action::PatchNode(NodePatch {
-            node: node.name.clone(),
-            node_uid: node.uid.clone(),
-            rollout: scope.rollout.name.clone(),
-            kind: PatchKind::Progress {
-                record_text: state.and_then(|state| state.record_text.clone()),
-                entries_text: state.and_then(|state| state.entries_text.clone()),
-            },
-            entries: Some(entries),
-            record: None,
-            status: None,
-            cordon_mark: None,
-            drain_start: None,
-            unschedulable: None,
-        }));
+        let patch = NodePatch { entries: Some(entries), ..scope.progress(node) };
+        plan.actions.push(Action::PatchNode(patch));
     }
     found
 }

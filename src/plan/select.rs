@@ -8,8 +8,8 @@ use super::names::Named;
 use super::visit::DRAIN_TIMED_OUT;
 use super::{Done, claims, leave, reapply, taints};
 use crate::model::{
-    Budget, Entries, Executor, Input, Node, NodeRollout, Opening, Outcome, Package, Reason, Record,
-    Resource, Rollout, Sequencing, Stage, State, Verdict,
+    Budget, Entries, Executor, Input, Node, NodePatch, NodeRollout, Opening, Outcome, Package,
+    PatchKind, Reason, Record, Resource, Rollout, Sequencing, Stage, State, Verdict,
 };
 
 /// One rollout with everything the questions about it need.
@@ -42,6 +42,16 @@ impl<'a> Scope<'a> {
 
     pub(crate) fn rollout_state(&self, node: &'a Node) -> Option<&'a NodeRollout> {
         node.rollouts.get(&self.rollout.name)
+    }
+
+    /// Returns a patch of our annotations on the node as they were read, which changes nothing yet.
+    pub(crate) fn progress(&self, node: &'a Node) -> NodePatch {
+        let state = self.rollout_state(node);
+        let kind = PatchKind::Progress {
+            record_text: state.and_then(|state| state.record_text.clone()),
+            entries_text: state.and_then(|state| state.entries_text.clone()),
+        };
+        NodePatch::new(node, &self.rollout.name, kind)
     }
 
     pub(crate) fn record(&self, node: &'a Node) -> Option<&'a Record> {

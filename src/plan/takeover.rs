@@ -16,8 +16,8 @@ use super::select::Scope;
 use super::wake;
 use crate::model::{
     Action, Entries, Entry, ExecutorPhase, Group, Interrupt, InterruptKind, Memory, Node,
-    NodePatch, Outcome, Package, PackageId, PatchKind, Plan, Reason, Stage, State, StatusWord,
-    UpstreamKind, UpstreamMaps, UpstreamStatus, UpstreamWork, Verdict, VerdictKind,
+    NodePatch, Outcome, Package, PackageId, Plan, Reason, Stage, State, StatusWord, UpstreamKind,
+    UpstreamMaps, UpstreamStatus, UpstreamWork, Verdict, VerdictKind,
 };
 
 /// Takes the next step with what upstream left on the node; `None` when nothing of it is in the
@@ -34,21 +34,8 @@ pub(crate) fn settle<'a>(scope: &Scope<'a>, node: &'a Node, plan: &mut Plan) -> 
     let is_own = |work: &&&UpstreamWork| work.rollout == scope.rollout.name;
     let own: Vec<&UpstreamWork> = works.iter().filter(is_own).copied().collect();
     if let Some(entries) = credited(scope, node, &own) {
-        plan.actions.push(Action::PatchNode(NodePatch {
-            node: node.name.clone(),
-            node_uid: node.uid.clone(),
-            rollout: scope.rollout.name.clone(),
-            kind: PatchKind::Progress {
-                record_text: state.and_then(|state| state.record_text.clone()),
-                entries_text: state.and_then(|state| state.entries_text.clone()),
-            },
-            entries: Some(entries),
-            record: None,
-            status: None,
-            cordon_mark: None,
-            drain_start: None,
-            unschedulable: None,
-        }));
+        let patch = NodePatch { entries: Some(entries), ..scope.progress(node) };
+        plan.actions.push(Action::PatchNode(patch));
         return Some(Verdict::act(Reason::Recording { group: Group::Install }));
     }
     let over = own.iter().filter(|work| is_over(scope, work));
@@ -96,16 +83,11 @@ pub(crate) fn let_go<'a>(
     }
     let free = is_marked && !has_other_owner(node, rollout) && node.unschedulable;
     plan.actions.push(Action::PatchNode(NodePatch {
-        node: node.name.clone(),
-        node_uid: node.uid.clone(),
-        rollout: rollout.clone(),
-        kind: PatchKind::Release { resource_version: node.resource_version.clone() },
-        entries: None,
-        record: None,
         status: Some(StatusWord::Complete),
         cordon_mark: is_marked.then_some(false),
         drain_start: state.and_then(|state| state.drain_start).map(|_began| None),
         unschedulable: free.then_some(false),
+        ..NodePatch::release(node, rollout)
     }));
     Some(Verdict::act(Reason::Releasing))
 }

@@ -147,6 +147,113 @@ pub enum Step {
     Finding(Finding),
 }
 
+/// What a step records as begun.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Beginning {
+    /// Work that had not begun.
+    New(Stage),
+    /// Work that had begun, and goes on from this stage.
+    Again(Stage),
+    /// What a visit has in hand, and goes on under another snapshot.
+    Following(Stage),
+}
+
+/// What a step records of an end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Ending {
+    /// The stage and state where the package stands now.
+    At(Stage, State),
+    /// The end of an install, at the last of its stages.
+    Complete,
+    /// The end of an uninstall.
+    Gone,
+    /// A failed attempt at this stage.
+    Failed(Stage),
+    /// Nothing: it is not about where the package stands, or costs no attempt.
+    Nothing,
+}
+
+impl Step {
+    /// Returns what it records as begun; `None` where it begins nothing.
+    pub(crate) fn beginning(self) -> Option<Beginning> {
+        match self {
+            Self::Begin(stage) => Some(Beginning::New(stage)),
+            Self::BeginUninstall => Some(Beginning::New(Stage::Uninstall)),
+            Self::Resume(stage) => Some(Beginning::Again(stage)),
+            Self::Follow(stage) => Some(Beginning::Following(stage)),
+            Self::Rest
+            | Self::Leave
+            | Self::Keep
+            | Self::Adopt
+            | Self::Start(_)
+            | Self::Await
+            | Self::Replace
+            | Self::AwaitInterrupt
+            | Self::Retry(_)
+            | Self::Again
+            | Self::GiveUp(_)
+            | Self::Reach(..)
+            | Self::Complete
+            | Self::Remove
+            | Self::Later
+            | Self::Withdraw
+            | Self::Finding(_) => None,
+        }
+    }
+
+    /// Returns what it records of an end; `None` where it is no answer to one.
+    pub(crate) fn ending(self) -> Option<Ending> {
+        match self {
+            Self::Reach(stage, state) => Some(Ending::At(stage, state)),
+            Self::Complete => Some(Ending::Complete),
+            Self::Remove => Some(Ending::Gone),
+            Self::Retry(stage) | Self::GiveUp(stage) => Some(Ending::Failed(stage)),
+            Self::Again | Self::Keep => Some(Ending::Nothing),
+            Self::Rest
+            | Self::Leave
+            | Self::Adopt
+            | Self::Begin(_)
+            | Self::Resume(_)
+            | Self::Follow(_)
+            | Self::BeginUninstall
+            | Self::Start(_)
+            | Self::Await
+            | Self::Replace
+            | Self::AwaitInterrupt
+            | Self::Later
+            | Self::Withdraw
+            | Self::Finding(_) => None,
+        }
+    }
+
+    /// Returns whether the package has still to move before a shared interrupt or the visit's end.
+    pub(crate) fn is_under_way(self) -> bool {
+        match self {
+            Self::Begin(_)
+            | Self::Resume(_)
+            | Self::Follow(_)
+            | Self::BeginUninstall
+            | Self::Start(_)
+            | Self::Await
+            | Self::Replace
+            | Self::Retry(_)
+            | Self::Again
+            | Self::GiveUp(_)
+            | Self::Reach(..)
+            | Self::Complete
+            | Self::Remove => true,
+            Self::Rest
+            | Self::Leave
+            | Self::Keep
+            | Self::Adopt
+            | Self::AwaitInterrupt
+            | Self::Later
+            | Self::Withdraw
+            | Self::Finding(_) => false,
+        }
+    }
+}
+
 /// What a person must look at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Finding {

@@ -220,28 +220,12 @@ fn in_take_off(stage: Stage, state: State, owes: Owes) -> Step {
 /// A pod that cannot start makes way for whatever else is wanted by now: for the record first.
 pub(super) fn cannot_start(at: At, owes: Owes, wish: Wish) -> Step {
     let step = in_hand(at, owes, wish);
-    match step {
-        Step::Start(_) => Step::Await,
-        Step::Begin(_)
-        | Step::Resume(_)
-        | Step::Follow(_)
-        | Step::BeginUninstall
-        | Step::Adopt
-        | Step::Remove => step,
-        Step::Rest
-        | Step::Leave
-        | Step::Keep
-        | Step::Await
-        | Step::Replace
-        | Step::AwaitInterrupt
-        | Step::Retry(_)
-        | Step::Again
-        | Step::GiveUp(_)
-        | Step::Reach(..)
-        | Step::Complete
-        | Step::Later
-        | Step::Withdraw
-        | Step::Finding(_) => Step::Replace,
+    if matches!(step, Step::Start(_)) {
+        Step::Await
+    } else if step.beginning().is_some() || matches!(step, Step::Adopt | Step::Remove) {
+        step
+    } else {
+        Step::Replace
     }
 }
 
@@ -335,26 +319,7 @@ pub(super) fn after_interrupt(at: At, owes: Owes, wish: Wish) -> Step {
 
 /// What would begin waits for the next visit.
 pub(super) fn for_later(step: Step) -> Step {
-    match step {
-        Step::Begin(_) | Step::Resume(_) | Step::Follow(_) | Step::BeginUninstall => Step::Later,
-        Step::Rest
-        | Step::Leave
-        | Step::Keep
-        | Step::Adopt
-        | Step::Start(_)
-        | Step::Await
-        | Step::Replace
-        | Step::AwaitInterrupt
-        | Step::Retry(_)
-        | Step::Again
-        | Step::GiveUp(_)
-        | Step::Reach(..)
-        | Step::Complete
-        | Step::Remove
-        | Step::Later
-        | Step::Withdraw
-        | Step::Finding(_) => step,
-    }
+    if step.beginning().is_some() { Step::Later } else { step }
 }
 
 /// Returns the stage that the package stands at and has not completed.

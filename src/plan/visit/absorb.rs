@@ -6,7 +6,7 @@
 use jiff::Timestamp;
 
 use super::super::due::{self, last_stage};
-use super::super::lifecycle::{self, Owes, Seen, Step};
+use super::super::lifecycle::{self, Ending, Owes, Seen, Step};
 use super::super::limits::{ATTEMPTS_MAX, MESSAGE_BYTES_MAX, cut};
 use super::seen::group_of;
 use super::{Draft, Visit, attempt_key};
@@ -97,15 +97,19 @@ fn record(visit: &Visit<'_>, draft: &mut Draft, executor: &Executor, seen: Seen)
     let now = visit.now();
     let step = step_of(visit, draft, &executor.package, seen);
     let Some(entry) = draft.entries.get_mut(&executor.package) else { return };
-    match step {
-        Step::Reach(stage, state) => {
+    let Some(ending) = step.ending() else {
+        debug_assert!(false, "{step:?} is no record of an end");
+        return;
+    };
+    match ending {
+        Ending::At(stage, state) => {
             reach(entry, stage, state, now);
             entry.restarts = None;
             if seen == Seen::Succeeded {
                 well_ended(draft, executor);
             }
         }
-        Step::Complete => {
+        Ending::Complete => {
             let snapshot = visit.scope.input.observed.snapshots.get(&executor.snapshot);
             let end = match executor.group {
                 Group::Verify => Stage::PostInterrupt,
@@ -116,27 +120,12 @@ fn record(visit: &Visit<'_>, draft: &mut Draft, executor: &Executor, seen: Seen)
             reach(entry, end, State::Complete, now);
             well_ended(draft, executor);
         }
-        Step::Remove => {
+        Ending::Gone => {
             due::remove(visit.scope, &executor.package, &mut draft.entries);
             well_ended(draft, executor);
         }
-        Step::Retry(stage) | Step::GiveUp(stage) => failed(draft, executor, stage, now),
-        // The lost attempt is taken in, and that is all.
-        Step::Again | Step::Keep => {}
-        Step::Rest
-        | Step::Leave
-        | Step::Adopt
-        | Step::Begin(_)
-        | Step::Resume(_)
-        | Step::Follow(_)
-        | Step::BeginUninstall
-        | Step::Start(_)
-        | Step::Await
-        | Step::Replace
-        | Step::AwaitInterrupt
-        | Step::Later
-        | Step::Withdraw
-        | Step::Finding(_) => debug_assert!(false, "{step:?} is no record of an end"),
+        Ending::Failed(stage) => failed(draft, executor, stage, now),
+        Ending::Nothing => {}
     }
 }
 
@@ -217,33 +206,15 @@ fn interrupted(visit: &Visit<'_>, draft: &mut Draft) {
     draft.record.reason = None;
     let ids: Vec<PackageId> = draft.entries.keys().cloned().collect();
     for id in ids {
-        match step_of(visit, draft, &id, Seen::InterruptDone) {
-            Step::Reach(stage, state) => {
+        match step_of(visit, draft, &id, Seen::InterruptDone).ending() {
+            Some(Ending::At(stage, state)) => {
                 if let Some(entry) = draft.entries.get_mut(&id) {
                     reach(entry, stage, state, visit.now());
                     entry.restarts = None;
                 }
             }
-            Step::Remove => due::remove(visit.scope, &id, &mut draft.entries),
-            Step::Keep => continue,
-            Step::Rest
-            | Step::Leave
-            | Step::Adopt
-            | Step::Begin(_)
-            | Step::Resume(_)
-            | Step::Follow(_)
-            | Step::BeginUninstall
-            | Step::Start(_)
-            | Step::Await
-            | Step::Replace
-            | Step::AwaitInterrupt
-            | Step::Retry(_)
-            | Step::Again
-            | Step::GiveUp(_)
-            | Step::Complete
-            | Step::Later
-            | Step::Withdraw
-            | Step::Finding(_) => debug_assert!(false, "an interrupt's end starts nothing"),
+            Some(Ending::Gone) => due::remove(visit.scope, &id, &mut draft.entries),
+            Some(Ending::Complete | Ending::Failed(_) | Ending::Nothing) | None => continue,
         }
         draft.record.interrupts_due.remove(&id.name);
     }

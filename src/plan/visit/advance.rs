@@ -50,29 +50,10 @@ impl<'a> Now<'a> {
     /// Returns whether a package is still on its way to its interrupt or its end. One that waits
     /// for a package that must be interrupted first would wait for ever, so it does not count.
     fn rest_may_run(&self) -> bool {
-        self.steps().any(|(it, step)| match step {
-            Step::Start(Group::Install)
-            | Step::Begin(_)
-            | Step::Resume(_)
-            | Step::Follow(_)
-            | Step::BeginUninstall => self.ready.iter().any(|name| name == it.name),
-            Step::Start(Group::Verify | Group::Uninstall | Group::Interrupt | Group::Pull)
-            | Step::Await
-            | Step::Replace
-            | Step::Retry(_)
-            | Step::Again
-            | Step::GiveUp(_)
-            | Step::Reach(..)
-            | Step::Complete
-            | Step::Remove => true,
-            Step::Rest
-            | Step::Leave
-            | Step::Keep
-            | Step::Adopt
-            | Step::AwaitInterrupt
-            | Step::Later
-            | Step::Withdraw
-            | Step::Finding(_) => false,
+        self.steps().any(|(it, step)| {
+            let in_turn = step == Step::Start(Group::Install) || step.beginning().is_some();
+            let is_ready = || self.ready.iter().any(|name| name == it.name);
+            step.is_under_way() && (!in_turn || is_ready())
         })
     }
 

@@ -5,7 +5,7 @@
 
 use super::super::due::{self, Standing};
 use super::super::gpus;
-use super::super::lifecycle::Step;
+use super::super::lifecycle::Beginning;
 use super::super::select::Scope;
 use super::Draft;
 use super::seen::seen;
@@ -22,27 +22,10 @@ pub(crate) fn begin_ready(
     let ready = due::ready(scope.rollout, &needs, &draft.entries);
     for standing in standings.iter().filter(|standing| ready.contains(&standing.name)) {
         let step = standing.step(seen(scope, node, &draft.record, standing));
-        let begun = match step {
-            Step::Begin(stage) | Step::Resume(stage) => begin(scope, draft, standing, stage),
-            Step::BeginUninstall => begin(scope, draft, standing, Stage::Uninstall),
-            Step::Follow(stage) => follow(scope, draft, standing, stage),
-            Step::Rest
-            | Step::Leave
-            | Step::Keep
-            | Step::Adopt
-            | Step::Start(_)
-            | Step::Await
-            | Step::Replace
-            | Step::AwaitInterrupt
-            | Step::Retry(_)
-            | Step::Again
-            | Step::GiveUp(_)
-            | Step::Reach(..)
-            | Step::Complete
-            | Step::Remove
-            | Step::Later
-            | Step::Withdraw
-            | Step::Finding(_) => continue,
+        let Some(beginning) = step.beginning() else { continue };
+        let begun = match beginning {
+            Beginning::New(stage) | Beginning::Again(stage) => begin(scope, draft, standing, stage),
+            Beginning::Following(stage) => follow(scope, draft, standing, stage),
         };
         if begun && standing.interrupt.is_some() {
             hold(scope, node, &mut draft.record);

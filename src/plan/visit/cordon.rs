@@ -104,16 +104,11 @@ fn put_back(visit: &Visit<'_>, fights: u32, plan: &mut Plan) {
     record.recordons = record.recordons.saturating_add(fights);
     record.cordoned = Some(visit.now());
     record.prior_unschedulable = false;
+    let kind = PatchKind::Recordon { resource_version: node.resource_version.clone() };
     plan.actions.push(Action::PatchNode(NodePatch {
-        node: node.name.clone(),
-        node_uid: node.uid.clone(),
-        rollout: scope.rollout.name.clone(),
-        kind: PatchKind::Recordon { resource_version: node.resource_version.clone() },
-        entries: None,
         record: Some(record),
-        status: None,
         cordon_mark: Some(true),
-        drain_start: None,
         unschedulable: Some(true),
+        ..NodePatch::new(node, &scope.rollout.name, kind)
     }));
 }

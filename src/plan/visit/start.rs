@@ -20,52 +20,23 @@ pub(crate) fn start(visit: &Visit<'_>, plan: &mut Plan) -> Verdict {
     let mut known = None;
     for standing in due::standings(scope, scope.entries(visit.node), Some(visit.record)) {
         let seen = seen(scope, visit.node, visit.record, &standing);
-        let verdict = match (standing.step(seen), standing.entry) {
-            (Step::Start(Group::Interrupt), Some(entry)) => start_interrupt(visit, entry, plan),
-            (Step::Start(group), Some(entry)) => {
+        let step = standing.step(seen);
+        let verdict = if let (Step::Start(group), Some(entry)) = (step, standing.entry) {
+            if group == Group::Interrupt {
+                start_interrupt(visit, entry, plan)
+            } else {
                 start_package(visit, entry, group, &mut known, plan)
             }
-            (Step::Await | Step::Replace, entry) => await_executor(visit, &standing, entry, plan),
-            (Step::AwaitInterrupt, _) => match seen {
-                Seen::InterruptIssued => interrupt_issued(visit, plan),
-                Seen::InterruptElsewhere => continue,
-                Seen::Untouched
-                | Seen::Idle
-                | Seen::Running
-                | Seen::CannotStart
-                | Seen::Outdated
-                | Seen::FirstStageDone
-                | Seen::Succeeded
-                | Seen::Failed
-                | Seen::FailedForGood
-                | Seen::Disrupted
-                | Seen::CarriesInterrupt
-                | Seen::InterruptDone
-                | Seen::RebootOverdue
-                | Seen::AfterInterrupt
-                | Seen::Spent => await_interrupt(visit, &mut known, plan),
-            },
-            (Step::Finding(finding), _) => due::finding(&standing, finding),
-            (
-                Step::Start(_)
-                | Step::Rest
-                | Step::Leave
-                | Step::Keep
-                | Step::Adopt
-                | Step::Begin(_)
-                | Step::Resume(_)
-                | Step::Follow(_)
-                | Step::BeginUninstall
-                | Step::Retry(_)
-                | Step::Again
-                | Step::GiveUp(_)
-                | Step::Reach(..)
-                | Step::Complete
-                | Step::Remove
-                | Step::Later
-                | Step::Withdraw,
-                _,
-            ) => continue,
+        } else if matches!(step, Step::Await | Step::Replace) {
+            await_executor(visit, &standing, standing.entry, plan)
+        } else if step == Step::AwaitInterrupt && seen == Seen::InterruptIssued {
+            interrupt_issued(visit, plan)
+        } else if step == Step::AwaitInterrupt && seen != Seen::InterruptElsewhere {
+            await_interrupt(visit, &mut known, plan)
+        } else if let Step::Finding(finding) = step {
+            due::finding(&standing, finding)
+        } else {
+            continue;
         };
         verdicts.push(verdict);
     }
