@@ -213,7 +213,9 @@ fn failed_here<'a>(scope: &Scope<'a>, node: &'a Node) -> Option<Verdict> {
     let failed = entries.values().find(|entry| {
         let taken_off = matches!(entry.stage, Stage::Uninstall | Stage::UninstallInterrupt);
         let wanted = scope.rollout.package(&entry.id()).is_some();
-        entry.state == State::Erroring && (wanted || taken_off)
+        // Without an attempt that failed by itself it is the node that did not come back.
+        let attempted = entry.restarts.unwrap_or(0) > 0;
+        entry.state == State::Erroring && attempted && (wanted || taken_off)
     });
     Some(Verdict::blocked(match (failed, &record.interrupt) {
         (Some(entry), _) => Reason::Failed {

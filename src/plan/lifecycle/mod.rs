@@ -141,7 +141,7 @@ pub enum Step {
     /// What is due waits for the next visit: an interrupt was spent on it in this one.
     Later,
     /// The interrupt that is recorded as begun, and was not issued, is taken back: somebody has
-    /// reset the package that carries it.
+    /// changed the entry of the package that carries it.
     Withdraw,
     /// Nothing is done until a person has looked at it.
     Finding(Finding),
@@ -259,8 +259,6 @@ impl Step {
 pub enum Finding {
     /// It is to be uninstalled, and its snapshot is gone.
     UninstallUnknown,
-    /// A state that no visit writes, in the middle of an interrupt.
-    UnknownInInterrupt,
 }
 
 impl fmt::Display for Finding {
@@ -269,10 +267,6 @@ impl fmt::Display for Finding {
             Self::UninstallUnknown => {
                 "it is to be uninstalled, and what it was installed with is not known any more: \
                  take it off the host by hand, then remove its entry from nodeState"
-            }
-            Self::UnknownInInterrupt => {
-                "its state is none that is written during an interrupt: set it to in_progress to \
-                 go on"
             }
         })
     }
@@ -302,10 +296,7 @@ pub fn step(at: At, owes: Owes, wish: Wish, seen: Seen) -> Step {
         Seen::CarriesInterrupt => table::carries_interrupt(at),
         Seen::InterruptIssued | Seen::InterruptElsewhere => Step::AwaitInterrupt,
         Seen::InterruptDone => table::interrupt_done(at, owes),
-        Seen::RebootOverdue => Step::GiveUp(match at {
-            Some((Stage::UninstallInterrupt, _)) => Stage::UninstallInterrupt,
-            Some(_) | None => Stage::Interrupt,
-        }),
+        Seen::RebootOverdue => table::reboot_overdue(at),
         Seen::AfterInterrupt => table::after_interrupt(at, owes, wish),
         Seen::Spent => table::for_later(table::due(at, owes, wish)),
     }

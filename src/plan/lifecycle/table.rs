@@ -274,19 +274,23 @@ pub(super) fn succeeded(at: At, owes: Owes, wish: Wish) -> Step {
     }
 }
 
+/// Somebody who writes another stage, or that the interrupt is complete, before it was issued is
+/// believed: what is due goes by that, and so does what an entry means that no visit writes here.
 pub(super) fn carries_interrupt(at: At) -> Step {
+    let interrupts = matches!(at, Some((Stage::Interrupt | Stage::UninstallInterrupt, _)));
+    let open = matches!(at, Some((_, State::InProgress | State::Erroring)));
+    if interrupts && open { Step::Start(Group::Interrupt) } else { Step::Withdraw }
+}
+
+/// The node did not come back: the failure is told where its reboot was recorded.
+pub(super) fn reboot_overdue(at: At) -> Step {
     match at {
-        Some((Stage::Interrupt | Stage::UninstallInterrupt, state)) => match state {
-            State::InProgress | State::Erroring => Step::Start(Group::Interrupt),
-            State::Complete | State::Skipped | State::Unknown => {
-                Step::Finding(Finding::UnknownInInterrupt)
-            }
-        },
+        Some((stage @ (Stage::Interrupt | Stage::UninstallInterrupt), _)) => Step::GiveUp(stage),
         Some((
             Stage::Apply | Stage::Upgrade | Stage::Config | Stage::PostInterrupt | Stage::Uninstall,
             _,
         ))
-        | None => Step::Withdraw,
+        | None => Step::Keep,
     }
 }
 

@@ -220,6 +220,16 @@ fn interrupted(visit: &Visit<'_>, draft: &mut Draft) {
     }
 }
 
+/// Records on the package that carried it that the node did not come back from its reboot; no
+/// attempt is counted, for none failed by itself.
+pub(crate) fn reboot_overdue(visit: &Visit<'_>, draft: &mut Draft, carrier: &PackageId) {
+    let step = step_of(visit, draft, carrier, Seen::RebootOverdue);
+    let Some(Ending::Failed(stage)) = step.ending() else { return };
+    if let Some(entry) = draft.entries.get_mut(carrier) {
+        reach(entry, stage, State::Erroring, visit.now());
+    }
+}
+
 /// Counts a failed attempt.
 fn failed(draft: &mut Draft, executor: &Executor, stage: Stage, now: Timestamp) {
     let Some(entry) = draft.entries.get_mut(&executor.package) else { return };

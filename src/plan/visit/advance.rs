@@ -7,6 +7,7 @@ use super::super::due::{self, Need, Standing};
 use super::super::lifecycle::{Seen, Step};
 use super::super::limits::{ATTEMPTS_MAX, MESSAGE_BYTES_MAX, REBOOT_DEADLINE, after, cut};
 use super::super::select::Scope;
+use super::absorb;
 use super::begin::begin_ready;
 use super::seen::{is_touched, seen};
 use super::watch::{NOT_STARTED, is_busy};
@@ -214,6 +215,8 @@ fn reboot_overdue(visit: &Visit<'_>, draft: &mut Draft) {
             &format!("{why}; the deadline of one hour has passed: look at the machine's console"),
             MESSAGE_BYTES_MAX,
         ));
+        let carrier = interrupt.package.clone();
+        absorb::reboot_overdue(visit, draft, &carrier);
     }
 }
 

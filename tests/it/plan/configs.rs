@@ -1,6 +1,6 @@
 //! Changes of a package's configuration, environment and image, node by node; reruns and resets.
 
-use nodewright::model::{Action, Entries, InterruptKind, Package, Rollout, Stage};
+use nodewright::model::{Action, Entries, InterruptKind, Package, Rollout, Stage, State};
 use nodewright::plan::world::{End, Fate, World};
 
 use super::builders::{PackageExt, WorldExt, package, rollout, world};
@@ -213,6 +213,28 @@ fn a_package_reset_before_its_interrupt_was_issued_starts_over_and_reboots_once(
     world.run();
     assert!(world.is_complete(), "{}", world.verdict("node-00"));
     assert_eq!(world.reboots["node-00"], 1);
+}
+
+/// As upstream, which goes on from a complete interrupt whoever says so (upstream contract B.2).
+#[test]
+fn an_interrupt_that_a_person_says_is_done_before_it_was_issued_is_not_issued() {
+    let mut world = world(1, rollout(1, vec![kernel()]));
+    while world.entry("node-00", "kernel") != "1.0.0 interrupt in_progress" {
+        let (_, _, done) = world.tick(|_| Fate::Done);
+        if done == 0 {
+            world.finish_all(End::Success);
+        }
+    }
+    edit(&mut world, |entries| {
+        for entry in entries.values_mut() {
+            entry.state = State::Complete;
+        }
+    });
+    world.run();
+    assert!(world.is_complete(), "{}", world.verdict("node-00"));
+    assert_eq!(world.reboots.get("node-00"), None);
+    assert_eq!(world.entry("node-00", "kernel"), "1.0.0 post-interrupt complete");
+    assert!(!world.input.observed.nodes["node-00"].unschedulable, "let go");
 }
 
 #[test]

@@ -120,6 +120,7 @@ fn t09_a_reboot_that_never_happens_is_an_error_at_its_deadline_and_not_before() 
         let verdict = world.verdict(NODE);
         assert!(verdict.starts_with("Blocked: interrupt reboot failed: "), "{verdict}");
         assert!(verdict.contains("the deadline of one hour has passed"), "{verdict}");
+        assert_eq!(world.entry(NODE, "kernel"), "1.0.0 interrupt erroring");
         assert_eq!(interrupts(&world), 1, "it is not issued again");
         assert!(world.input.observed.nodes[NODE].unschedulable, "it stays cordoned");
     }

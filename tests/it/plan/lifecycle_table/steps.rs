@@ -10,6 +10,9 @@ use nodewright::plan::lifecycle::{At, Owes, Seen, Step, Wish, step};
 
 use super::{STAGES, STATES, compare};
 
+/// Longest line of the file.
+const COLUMNS: usize = 100;
+
 const OWES: [Owes; 2] = [Owes::Nothing, Owes::Interrupt];
 
 const WISHES: [Wish; 14] = [
@@ -57,7 +60,10 @@ fn wish_text(wish: Wish) -> (&'static str, &'static [&'static str]) {
             "the same content under another snapshot (uninstall flags, interrupt, limits)",
             &["upstream keeps no snapshot; ours records it, so that a later removal uninstalls"],
         ),
-        Wish::OtherImage => ("the same version from another image or digest", &[]),
+        Wish::OtherImage => (
+            "the same version from another image or digest",
+            &["a stage that runs ends with the image it has, upstream starts it again (B.2)"],
+        ),
         Wish::OtherConfig => (
             "config keys or the environment differ, and no interrupt is asked for",
             &[
@@ -65,6 +71,8 @@ fn wish_text(wish: Wish) -> (&'static str, &'static [&'static str]) {
                  the snapshot of each node, and deleted keys count (B.3)",
                 "an environment that differs runs config again; upstream does nothing on nodes \
                  that are complete",
+                "a stage before config goes on where it is; upstream sets every node to config, \
+                 also one that never ran apply (B.3)",
             ],
         ),
         Wish::OtherConfigInterrupting => (
@@ -73,7 +81,8 @@ fn wish_text(wish: Wish) -> (&'static str, &'static [&'static str]) {
         ),
         Wish::HigherVersion => (
             "a higher version",
-            &["from a version that never came past its apply: apply, upstream runs upgrade"],
+            &["from a version that never came past its apply, or is being uninstalled: apply; \
+                 upstream runs upgrade (B.14, B.15)"],
         ),
         Wish::LowerVersion => (
             "a lower version, the one there has no uninstall",
@@ -89,24 +98,72 @@ fn wish_text(wish: Wish) -> (&'static str, &'static [&'static str]) {
         ),
         Wish::RemovedWithUninstall => (
             "not in the manifest any more, installed with an uninstall",
-            &["upstream refuses it; ours uninstalls with what was installed"],
+            &["upstream refuses it; ours uninstalls with what was installed, also an install \
+                 that is not complete"],
         ),
-        Wish::RemovedAsItIs => {
-            ("not in the manifest any more, installed without an uninstall", &[])
-        }
+        Wish::RemovedAsItIs => (
+            "not in the manifest any more, installed without an uninstall",
+            &["an uninstall that has begun goes on, upstream drops it"],
+        ),
         Wish::DeletedWithUninstall => (
             "the resource is being deleted, installed with an uninstall",
             &["an install that is not complete is uninstalled too, upstream waits for it (B.15)"],
         ),
-        Wish::DeletedAsItIs => {
-            ("the resource is being deleted, installed without an uninstall", &[])
-        }
+        Wish::DeletedAsItIs => (
+            "the resource is being deleted, installed without an uninstall",
+            &["an uninstall that has begun goes on, upstream drops it"],
+        ),
         Wish::UninstallUnknown => (
             "to be uninstalled, and what it was installed with is not known",
             &["upstream would uninstall with the manifest of now"],
         ),
     }
 }
+
+/// What a reader needs to know, and where every block differs from upstream on purpose.
+const LEGEND: &str = "\
+The life of a package on a node: every combination of where it stands, what is wanted and what is
+seen, with the step that follows (src/plan/lifecycle). First what holds whatever is wanted, then a
+heading for each wish; below it a block for what is seen, in it a row for each step, with the places
+at which it is taken. `apply|config in_progress|erroring` is four places, a stage alone is all its
+states, `apply not complete` all but one, `every stage` all seven. `owes` says whether an interrupt
+is due before the package is complete; rows without it hold in both cases. B.2 to B.16 are sections
+of the upstream contract.
+Written by tests/it/plan/lifecycle_table/steps.rs, which says how to update it.
+
+  begin       record the wanted version at this stage, in progress: new work, which takes a turn
+  resume      the same for work that had begun: it goes on from this stage
+  follow      work in hand goes on under the wanted snapshot, its attempts counted anew
+  start       create the executor: install runs the stages up to config, verify post-interrupt
+  await       leave what is under way alone, and say what it waits for
+  delete      take the executor away: it does what is not on record, and has not begun
+  record      write this end: a stage of its own, skipped (it waits for the merged interrupt), or
+              complete (post-interrupt where the package declares an interrupt, else config)
+  retry       record the failed attempt, erroring; the next one follows after a back-off
+  give up     record the failure, erroring, and end the visit
+  again       the executor is lost to something else: make it again, no attempt is spent
+  adopt       record the wanted snapshot; nothing runs
+  remove      remove the entry: what it named is not on the host any more
+  leave it    keep the entry, which says what is left on the host; nothing runs
+  take back   record the interrupt as not begun: its package is not where it was
+  leave to    nothing now: the next visit does it, for this one has had its interrupt
+  keep        record nothing: the end is not about where the package stands
+  rest        nothing: it is as wanted
+  finding     nothing until a person has looked at it; the words are in src/plan/lifecycle
+
+Differs from upstream, whatever is wanted:
+  - An executor that has begun ends first; upstream replaces one that does not match (D.5).
+  - After its interrupt a visit begins nothing again that it had in hand, so no edit reboots a node
+    twice; upstream's interrupt is keyed by the manifest's generation, and runs again (E.6).
+  - What is open at interrupt or post-interrupt goes on there, and at config where the manifest has
+    lost its interrupt; upstream starts at apply (B.2).
+  - An uninstall-interrupt that owes nothing any more ends; upstream's waits for ever (I).
+  - One pod runs apply and config: the first stage counts by itself when the second fails. A lost
+    pod costs no attempt, a failed one is tried four times in all, an interrupt too (B.16).
+  - A node that does not come back from its reboot is a failure after an hour, recorded where the
+    reboot was; upstream's bound is the stage timeout, which may be none (B.16).
+  - A state that is not written at a stage, such as `apply skipped`, is taken as open.
+";
 
 fn seen_text(seen: Seen) -> &'static str {
     match seen {
@@ -144,13 +201,13 @@ fn step_text(step: Step) -> String {
         Step::Await => "await the executor".to_owned(),
         Step::Replace => "delete the executor".to_owned(),
         Step::AwaitInterrupt => "await the merged interrupt".to_owned(),
-        Step::Retry(stage) => format!("record {stage} erroring, retry later"),
-        Step::Again => "start again, no attempt is spent".to_owned(),
+        Step::Retry(stage) => format!("retry at {stage}"),
+        Step::Again => "again: make the executor anew".to_owned(),
         Step::GiveUp(stage) => format!("give up at {stage}"),
         Step::Reach(stage, state) => format!("record {stage} {state}"),
         Step::Complete => "record complete".to_owned(),
         Step::Remove => "remove the entry".to_owned(),
-        Step::Withdraw => "take the interrupt back".to_owned(),
+        Step::Withdraw => "take back the interrupt".to_owned(),
         Step::Later => "leave to the next visit".to_owned(),
         Step::Finding(finding) => format!("finding: {finding:?}"),
     }
@@ -178,6 +235,8 @@ fn places_text(places: &[At]) -> String {
             .filter(|state| places.contains(&Some((stage, **state))))
             .map(|state| state.as_str())
             .collect();
+        let not_complete = states.len() == STATES.len() - 1 && !states.contains(&"complete");
+        let states = if not_complete { vec!["not complete"] } else { states };
         if states.len() == STATES.len() {
             whole.push(stage.as_str());
         } else if !states.is_empty() {
@@ -187,11 +246,14 @@ fn places_text(places: &[At]) -> String {
             }
         }
     }
+    let stages_text = |stages: &[&str]| {
+        if stages.len() == STAGES.len() { "every stage".to_owned() } else { stages.join("|") }
+    };
     if !whole.is_empty() {
-        parts.push(whole.join("|"));
+        parts.push(stages_text(&whole));
     }
     for (states, stages) in by_states {
-        parts.push(format!("{} {}", stages.join("|"), states.join("|")));
+        parts.push(format!("{} {}", stages_text(&stages), states.join("|")));
     }
     parts.join(", ")
 }
@@ -212,6 +274,23 @@ fn rows(owes: Owes, wish: Wish, seen: Seen) -> Vec<String> {
         .collect()
 }
 
+/// Returns an indented row, its places on as many lines as they take.
+fn row_text(row: &str) -> String {
+    let mut text = format!("      {}", &row[..41.min(row.len())]);
+    let mut column = text.len();
+    for (nth, place) in row.get(41..).unwrap_or_default().split(", ").enumerate() {
+        let separator = if nth == 0 { "" } else { ", " };
+        if nth > 0 && column + separator.len() + place.len() > COLUMNS {
+            let _ = write!(text, ",\n{:47}{place}", "");
+            column = 47 + place.len();
+        } else {
+            let _ = write!(text, "{separator}{place}");
+            column += separator.len() + place.len();
+        }
+    }
+    text
+}
+
 /// Returns the rows of a wish and what is seen, with and without an interrupt owed where the two
 /// differ.
 fn block(wish: Wish, seen: Seen) -> Vec<String> {
@@ -220,27 +299,21 @@ fn block(wish: Wish, seen: Seen) -> Vec<String> {
         rows.iter().filter(|row| others.contains(row)).cloned().collect::<Vec<String>>()
     };
     let mut all: Vec<String> =
-        common(&nothing, &interrupt).iter().map(|row| format!("      {row}")).collect();
+        common(&nothing, &interrupt).iter().map(|row| row_text(row)).collect();
     for (word, own, other) in
         [("owes nothing", &nothing, &interrupt), ("owes an interrupt", &interrupt, &nothing)]
     {
         let own: Vec<&String> = own.iter().filter(|row| !other.contains(row)).collect();
         if !own.is_empty() {
             all.push(format!("    {word}"));
-            all.extend(own.iter().map(|row| format!("      {row}")));
+            all.extend(own.iter().map(|row| row_text(row)));
         }
     }
     all
 }
 
 fn text() -> String {
-    let mut text = String::from(
-        "The life of a package on a node: every combination of where it stands, what is wanted\n\
-         and what is seen, with the step that follows (src/plan/lifecycle). Each row: the step,\n\
-         then the places (stage and state of the entry) it is taken at.\n\
-         Written by tests/it/plan/lifecycle_table/steps.rs, which says how to update it.\n\n\
-         == Whatever is wanted ==\n",
-    );
+    let mut text = format!("{LEGEND}\n== Whatever is wanted ==\n");
     let same = |seen: &Seen| {
         let first = block(Wish::Same, *seen);
         WISHES.iter().all(|wish| block(*wish, *seen) == first)
@@ -264,10 +337,26 @@ fn text() -> String {
             let (wanted, differences) = wish_text(wish);
             let _ = writeln!(text, "== Wanted: {wanted} ==");
             for difference in differences {
-                let _ = writeln!(text, "   differs from upstream: {difference}");
+                let _ = writeln!(text, "{}", wrapped("   differs from upstream: ", difference));
             }
         }
         text.push_str(&body);
+    }
+    text
+}
+
+/// Returns a paragraph under a heading, its later lines indented.
+fn wrapped(start: &str, words: &str) -> String {
+    let mut text = start.trim_end().to_owned();
+    let mut column = text.len();
+    for word in words.split_whitespace() {
+        if column + 1 + word.len() > COLUMNS {
+            let _ = write!(text, "\n      {word}");
+            column = 6 + word.len();
+        } else {
+            let _ = write!(text, " {word}");
+            column += 1 + word.len();
+        }
     }
     text
 }
@@ -308,8 +397,8 @@ fn every_step_and_finding_is_taken_somewhere() {
     assert_eq!(
         words,
         [
-            "adopt", "await", "begin", "delete", "finding:", "follow", "give", "keep:", "leave",
-            "record", "remove", "rest", "resume", "start", "take",
+            "adopt", "again:", "await", "begin", "delete", "finding:", "follow", "give", "keep:",
+            "leave", "record", "remove", "rest", "resume", "retry", "start", "take",
         ]
     );
     assert_eq!(taken.values().sum::<usize>(), 14 * 17 * 2 * 36);
