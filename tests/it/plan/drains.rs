@@ -291,3 +291,14 @@ fn a21_nothing_is_evicted_from_a_node_that_is_not_read_back_as_unschedulable() {
     }
     assert!(world.input.now >= noon());
 }
+
+#[test]
+fn a_drain_says_how_many_pods_it_waits_for() {
+    let mut world = held(|_| {});
+    for name in ["web-1", "web-2", "web-3"] {
+        world.add_pod(pod("node-00", name, &[]));
+    }
+    tick(&mut world);
+    let verdict = world.verdict("node-00");
+    assert!(verdict.ends_with("pod ml/web-1 and 2 more"), "{verdict}");
+}

@@ -375,3 +375,34 @@ fn what_ran_under_another_node_object_or_in_another_visit_is_not_credited() {
         assert_eq!(credit, None);
     }
 }
+
+#[test]
+fn b11_nothing_is_begun_in_a_visit_that_is_paused_or_disabled() {
+    for pause in [true, false] {
+        let packages = vec![package("a", "1.0.0"), package("b", "1.0.0").after("a", "1.0.0")];
+        let mut world = world(1, rollout(1, packages));
+        world.settle();
+        let resource = world.input.observed.resources.get_mut("tuning").expect("our resource");
+        (resource.paused, resource.disabled) = (pause, !pause);
+        world.finish_all(End::Success);
+        world.settle();
+        assert_eq!(world.entry("node-00", "a"), "1.0.0 config complete", "what ended is recorded");
+        assert_eq!(world.entry("node-00", "b"), "none");
+        let resource = world.input.observed.resources.get_mut("tuning").expect("our resource");
+        (resource.paused, resource.disabled) = (false, false);
+        world.run();
+        assert!(world.is_complete());
+    }
+}
+
+#[test]
+fn a_pod_that_is_deleted_and_fails_while_it_goes_has_not_failed() {
+    let mut world = motd();
+    let name = world.active().remove(0);
+    world.end(&name, End::Failure);
+    let executor = world.input.observed.executors.get_mut(&name).expect("an executor");
+    executor.terminating = true;
+    let plan = nodewright::plan::plan(&world.input);
+    let counts = plan.actions.iter().find(|action| matches!(action, Action::PatchNode(_)));
+    assert_eq!(counts, None);
+}
