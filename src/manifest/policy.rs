@@ -9,7 +9,9 @@ use super::rollout::name_flaw;
 use super::rules::Rule;
 use super::schema::shown;
 use super::selector::selector;
-use crate::api::deployment_policy::{Budget, Compartment, DEFAULT_COMPARTMENT, Pace, Strategy};
+use crate::api::deployment_policy::{
+    Budget, Compartment, DEFAULT_COMPARTMENT, Exponential, Fixed, Linear, Pace, Strategy,
+};
 use crate::api::{DeploymentPolicy, DeploymentPolicySpec};
 use crate::model::{self, Severity};
 
@@ -20,8 +22,61 @@ use crate::model::{self, Severity};
 pub fn policy(object: &DeploymentPolicy) -> Result<model::Policy, Vec<RuleBreach>> {
     let mut breaches = examine(object);
     breaches.retain(|breach| breach.rule.severity() == Severity::Error);
-    let name = object.metadata.name.clone().unwrap_or_default();
-    if breaches.is_empty() { Ok(model::Policy { name }) } else { Err(breaches) }
+    if !breaches.is_empty() {
+        return Err(breaches);
+    }
+    let DeploymentPolicySpec { fallback, compartments, reset_batch_state_on_completion } =
+        &object.spec;
+    let compartments = compartments.iter().filter_map(|compartment| {
+        let Compartment { name, selector: written, budget, strategy } = compartment;
+        // Examined above: what cannot be read has been refused.
+        let nodes = selector(written, &Path::default(), &mut Breaches::default())?;
+        Some(model::Compartment { name: name.clone(), nodes, pace: paced(*budget, *strategy) })
+    });
+    Ok(model::Policy {
+        name: object.metadata.name.clone().unwrap_or_default(),
+        fallback: paced(fallback.budget, fallback.strategy),
+        compartments: compartments.collect(),
+        reset: reset_batch_state_on_completion.unwrap_or_default(),
+    })
+}
+
+/// Returns the pace as whole numbers; fields outside their range have been refused.
+fn paced(budget: Budget, strategy: Option<Strategy>) -> model::Pace {
+    let budget = match (budget.percent, budget.count) {
+        (Some(percent), _) => model::Budget::Percent(whole(percent)),
+        (None, count) => model::Budget::Count(count.map_or(0, whole)),
+    };
+    let strategy = strategy.and_then(|Strategy { fixed, linear, exponential }| {
+        let fixed = fixed.map(|it| {
+            let Fixed { initial_batch, batch_threshold, failure_threshold, safety_limit } = it;
+            (model::Growth::Fixed, initial_batch, batch_threshold, failure_threshold, safety_limit)
+        });
+        let linear = linear.map(|it| {
+            let growth = model::Growth::Linear(whole(it.delta));
+            let Linear { initial_batch, batch_threshold, failure_threshold, .. } = it;
+            (growth, initial_batch, batch_threshold, failure_threshold, it.safety_limit)
+        });
+        let exponential = exponential.map(|it| {
+            let growth = model::Growth::Exponential(whole(it.growth_factor));
+            let Exponential { initial_batch, batch_threshold, failure_threshold, .. } = it;
+            (growth, initial_batch, batch_threshold, failure_threshold, it.safety_limit)
+        });
+        let (growth, initial_batch, batch_threshold, failure_threshold, safety_limit) =
+            fixed.or(linear).or(exponential)?;
+        Some(model::Strategy {
+            growth,
+            initial_batch: whole(initial_batch),
+            batch_threshold: whole(batch_threshold),
+            failure_threshold: failure_threshold.map(whole),
+            safety_limit: whole(safety_limit),
+        })
+    });
+    model::Pace { budget, strategy }
+}
+
+fn whole(number: i32) -> u32 {
+    u32::try_from(number).unwrap_or(0)
 }
 
 /// Returns every rule that a policy breaks.
@@ -96,6 +151,48 @@ fn pace(budget: Budget, strategy: Option<Strategy>, path: &Path, breaches: &mut 
             let message = format!("{count} strategies are given");
             let way_out = "give exactly one of fixed, linear and exponential";
             breaches.key(Rule::PolicyStrategy, &path.key("strategy"), message, way_out);
+        }
+        numbers_of(Strategy { fixed, linear, exponential }, &path.key("strategy"), breaches);
+    }
+}
+
+/// Looks at the numbers of every strategy that is given: a cluster whose CRDs are upstream's may
+/// hold some that ours would refuse.
+fn numbers_of(strategy: Strategy, path: &Path, breaches: &mut Breaches) {
+    const ANY: i32 = i32::MAX;
+    let mut numbers = Vec::new();
+    let mut common = |kind, initial, threshold, failures: Option<i32>, safety| {
+        numbers.push((kind, "initialBatch", Some(initial), 1, ANY));
+        numbers.push((kind, "batchThreshold", Some(threshold), 1, 100));
+        numbers.push((kind, "failureThreshold", failures, 1, ANY));
+        numbers.push((kind, "safetyLimit", Some(safety), 1, 100));
+    };
+    if let Some(it) = strategy.fixed {
+        let Fixed { initial_batch, batch_threshold, failure_threshold, safety_limit } = it;
+        common("fixed", initial_batch, batch_threshold, failure_threshold, safety_limit);
+    }
+    if let Some(it) = strategy.linear {
+        let Linear { initial_batch, batch_threshold, failure_threshold, safety_limit, .. } = it;
+        common("linear", initial_batch, batch_threshold, failure_threshold, safety_limit);
+    }
+    if let Some(it) = strategy.exponential {
+        let Exponential { initial_batch, batch_threshold, failure_threshold, safety_limit, .. } =
+            it;
+        common("exponential", initial_batch, batch_threshold, failure_threshold, safety_limit);
+    }
+    numbers.extend(strategy.linear.map(|it| ("linear", "delta", Some(it.delta), 1, ANY)));
+    let factor = strategy.exponential.map(|it| Some(it.growth_factor));
+    numbers.extend(factor.map(|factor| ("exponential", "growthFactor", factor, 2, ANY)));
+    for (kind, field, value, least, most) in numbers {
+        if let Some(value) = value.filter(|value| !(least..=most).contains(value)) {
+            let message = format!("the {field} is {value}, outside its range");
+            let way_out = match (least, most) {
+                (1, 100) => "write 1 to 100",
+                (2, _) => "write 2 or more",
+                _ => "write 1 or more",
+            };
+            let path = path.key(kind).key(field);
+            breaches.value(Rule::OutOfRange, &path, message, way_out);
         }
     }
 }

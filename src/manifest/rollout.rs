@@ -15,8 +15,7 @@ use super::selector::selector;
 use super::{dependencies, package, toleration};
 use crate::api::keys::RESOURCE_NAME_MAX_BYTES;
 use crate::api::nodewright::{
-    DeploymentPolicyOptions, DrainConfig, InterruptionBudget, NodeWright, NodeWrightSpec,
-    Sequencing,
+    DrainConfig, InterruptionBudget, NodeWright, NodeWrightSpec, Sequencing,
 };
 use crate::model::{self, Severity};
 
@@ -74,8 +73,6 @@ fn build(object: &NodeWright, breaches: &mut Breaches) -> Option<model::Rollout>
         priority,
         sequencing,
     } = &object.spec;
-    // Read by the version that reads policies.
-    let _: &Option<DeploymentPolicyOptions> = deployment_policy_options;
     let spec = Path::of(&["spec"]);
     let name = checked_name(object, breaches);
     let policy = policy_of(object).map(str::to_owned);
@@ -119,6 +116,8 @@ fn build(object: &NodeWright, breaches: &mut Breaches) -> Option<model::Rollout>
         protected: protected.filter(|selector| !selector.selects_all()),
         budget,
         policy,
+        reset_batches: deployment_policy_options
+            .and_then(|options| options.reset_batch_state_on_completion),
         drain: drain_config.map_or_else(model::DrainConfig::default, drain),
         tolerations: additional_tolerations.clone(),
         runtime_required: *runtime_required,

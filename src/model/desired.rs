@@ -7,7 +7,7 @@ use k8s_openapi::api::core::v1::Toleration;
 use kube::core::{Selector, SelectorExt};
 use serde::Serialize;
 
-use super::{Budget, Package, PackageId, digest_hex};
+use super::{Budget, Package, PackageId, Policy, digest_hex};
 
 /// How a rollout blocks those after it (upstream contract B.9).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
@@ -69,6 +69,8 @@ pub struct Rollout {
     pub budget: Option<Budget>,
     /// Name of the DeploymentPolicy, never together with a budget.
     pub policy: Option<String>,
+    /// Whether batches start small again after completion; `None` leaves it to the policy.
+    pub reset_batches: Option<bool>,
     /// How pods are moved.
     pub drain: DrainConfig,
     /// Tolerations for executors and for the selection of nodes.
@@ -113,14 +115,6 @@ impl Rollout {
     pub fn package(&self, id: &PackageId) -> Option<&Package> {
         self.packages.get(&id.name).filter(|package| package.version.as_str() == id.version)
     }
-}
-
-/// A DeploymentPolicy. Its compartments and strategies are read by a later version; until then
-/// a rollout that names one is held, see [`super::Reason::PolicyUnsupported`].
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Policy {
-    /// metadata.name.
-    pub name: String,
 }
 
 /// Everything that is wanted in a cluster.

@@ -17,6 +17,7 @@ mod node;
 mod package;
 mod pattern;
 mod pod;
+mod policy;
 mod reason;
 mod record;
 mod stage;
@@ -29,7 +30,7 @@ pub use action::{
     Urgency, Work,
 };
 pub use budget::Budget;
-pub use desired::{Desired, DrainConfig, Policy, Rollout, Sequencing};
+pub use desired::{Desired, DrainConfig, Rollout, Sequencing};
 pub use digest::{digest_hex, short_hash};
 pub use executor::{Executor, ExecutorPhase, Failure, Group, PULL_VISIT, VisitRef, Waiting};
 pub use finding::{Finding, ObjectRef, Severity};
@@ -44,6 +45,7 @@ pub use node::{AtRelease, Claim, CordonMark, Node, NodeRollout, Taint, TaintEffe
 pub use package::{Interrupt, InterruptKind, Package, PackageId, Resources, Uninstall};
 pub use pattern::Pattern;
 pub use pod::{Controller, Pod, PodPhase, PodRef};
+pub use policy::{Compartment, Growth, Pace, Policy, Strategy};
 pub use reason::{Reason, Verdict, VerdictKind};
 pub use record::{Entries, Entry, InterruptRecord, Outcome, Phase, RECORD_VERSION, Record};
 pub use stage::{Stage, State};

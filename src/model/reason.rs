@@ -5,7 +5,7 @@ use std::fmt;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use super::{Group, InterruptKind, PackageId, PodRef, Stage};
+use super::{DEFAULT_COMPARTMENT, Group, InterruptKind, PackageId, PodRef, Stage};
 
 /// Why something happens, waits, or cannot go on.
 ///
@@ -58,8 +58,8 @@ pub enum Reason {
     BudgetUsed { ceiling: u32, nodes: Vec<String> },
     /// The budget is zero.
     BudgetZero,
-    /// Failed batches stopped the rollout.
-    Stopped { batch: u32, failures: u32 },
+    /// Failed batches stopped a compartment.
+    Stopped { compartment: String, batch: u32, failures: u32 },
     /// An earlier rollout is not done here.
     Predecessor { rollout: String },
     /// Another rollout works on the node.
@@ -78,8 +78,6 @@ pub enum Reason {
     InvalidResource { why: String },
     /// The policy does not exist.
     PolicyMissing { policy: String },
-    /// Policies are not paced by this version.
-    PolicyUnsupported { policy: String },
     /// A package stands where nothing follows by itself, until a person has looked.
     PackageFinding { package: String, why: String },
     /// Packages wait for others that cannot complete.
@@ -216,7 +214,6 @@ impl Reason {
             Self::SourceHeld { .. } => "SourceHeld",
             Self::InvalidResource { .. } => "InvalidResource",
             Self::PolicyMissing { .. } => "PolicyMissing",
-            Self::PolicyUnsupported { .. } => "PolicyUnsupported",
             Self::PackageFinding { .. } => "PackageFinding",
             Self::DependencyMissing { .. } => "DependencyMissing",
             Self::WaitingForPackage { .. } => "WaitingForPackage",
@@ -305,11 +302,20 @@ impl fmt::Display for Reason {
             Self::BudgetZero => {
                 f.write_str("interruptionBudget is zero: nobody is picked until it is raised")
             }
-            Self::Stopped { batch, failures } => write!(
-                f,
-                "stopped after {failures} failed batches in a row, the last was batch {batch}: \
-                 fix the package and commit"
-            ),
+            Self::Stopped { compartment, batch, failures } => {
+                if compartment != DEFAULT_COMPARTMENT {
+                    write!(f, "compartment {compartment} ")?;
+                }
+                match failures {
+                    1 => write!(f, "stopped after batch {batch} failed: ")?,
+                    _ => write!(
+                        f,
+                        "stopped after {failures} failed batches in a row, the last was batch \
+                         {batch}: "
+                    )?,
+                }
+                f.write_str("fix the package and commit")
+            }
             Self::Predecessor { rollout } => write!(f, "waits for {rollout} to complete here"),
             Self::OtherRollout { rollout } => write!(f, "{rollout} works on the node"),
             Self::Paused => f.write_str("paused by annotation"),
@@ -323,10 +329,6 @@ impl fmt::Display for Reason {
             Self::PolicyMissing { policy } => {
                 write!(f, "DeploymentPolicy {policy} does not exist: create it or use a budget")
             }
-            Self::PolicyUnsupported { policy } => write!(
-                f,
-                "DeploymentPolicy {policy} is not read by this version: use interruptionBudget"
-            ),
             Self::PackageFinding { package, why } => write!(f, "{package}: {why}"),
             Self::DependencyMissing { package, on } => {
                 write!(f, "{package} depends on {on}, which cannot complete here")

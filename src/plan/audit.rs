@@ -3,6 +3,7 @@
 //!
 //! A breach freezes the rollout it is in and is reported; it never ends the process.
 
+mod ceilings;
 mod leaving;
 mod nodes;
 
@@ -238,13 +239,13 @@ impl<'a> Audit<'a> {
             return;
         };
         let memory = resource.status.as_ref().map(|status| &status.memory);
-        let compartments = memory.into_iter().flat_map(|memory| memory.compartments.values());
+        let compartments = memory.into_iter().flat_map(|memory| memory.compartments.iter());
         let mut open = BTreeMap::new();
-        for compartment in compartments {
+        for (name, compartment) in compartments {
             if let Some(batch) = &compartment.open_batch
                 && !compartment.batch_state.should_stop
             {
-                open.insert(batch.number, batch);
+                open.insert((name.as_str(), batch.number), batch);
             }
         }
         let selected = self.input.observed.nodes.values();
@@ -257,7 +258,8 @@ impl<'a> Audit<'a> {
         }
         for patch in &picks.own {
             let Some(record) = &patch.record else { continue };
-            let batch = open.get(&record.batch).filter(|batch| {
+            let place = (record.compartment.as_str(), record.batch);
+            let batch = open.get(&place).filter(|batch| {
                 let orders = batch.order_from..batch.order_from.saturating_add(batch.size);
                 batch.target == record.target && orders.contains(&record.order)
             });
@@ -268,35 +270,7 @@ impl<'a> Audit<'a> {
                 self.breach(rollout, Invariant::OrderNumbers, &patch.node);
             }
         }
-        self.ceiling(rollout, wanted, &selected, picks);
-    }
-
-    fn ceiling(&mut self, rollout: &str, wanted: &Rollout, selected: &[&Node], picks: &Picks<'_>) {
-        let working = |node: &Node| {
-            node.rollouts.iter().any(|(name, state)| {
-                let resource = self.input.observed.resources.get(name);
-                let record = state.record.as_ref().filter(|record| record.is_open());
-                record.zip(resource).is_some_and(|(record, live)| record.cr_uid == live.uid)
-            })
-        };
-        let down = |node: &&&Node| {
-            let earlier = picks.earlier.contains(&node.name.as_str());
-            node.unschedulable || !node.ready || working(node) || earlier
-        };
-        let before = selected.iter().filter(down).count();
-        let newly = picks.own.iter().filter(|patch| {
-            let node = self.input.observed.nodes.get(&patch.node);
-            node.is_some_and(|node| !down(&&node))
-        });
-        let newly = newly.count();
-        let total = u32::try_from(selected.len()).unwrap_or(u32::MAX);
-        let percent = self.input.floor.max_disturbed_percent;
-        let floor = crate::model::Budget::Percent(percent);
-        let ceiling = wanted.budget.unwrap_or(floor).ceiling(total) as usize;
-        if newly > 0 && before + newly > ceiling {
-            let detail = format!("{before} down and {newly} more of {ceiling}");
-            self.breach(rollout, Invariant::Ceiling, &detail);
-        }
+        self.ceilings((wanted, resource), &selected, picks);
     }
 
     fn eviction(&mut self, eviction: &Eviction) {

@@ -8,6 +8,7 @@ mod filter;
 
 use jiff::Timestamp;
 
+use super::count;
 use super::limits::{EVICTION_RETRY, after};
 use super::select::Scope;
 use crate::model::{Action, Eviction, EvictionMethod, Node, Pod, Reason, Record, Refusal, Verdict};
@@ -173,8 +174,4 @@ fn wait(verdict: Verdict) -> Drain {
 
 fn pods_on<'a>(scope: &Scope<'a>, node: &Node) -> impl Iterator<Item = &'a Pod> {
     scope.input.observed.pods.get(&node.name).into_iter().flat_map(|pods| pods.values())
-}
-
-fn count(length: usize) -> u32 {
-    u32::try_from(length).unwrap_or(u32::MAX)
 }

@@ -5,7 +5,8 @@
 //! starts from the world as it is, so a crash between any two writes is nothing special.
 //! Never here: the clock, randomness, the environment, logging, async.
 //!
-//! One file per question: what is due (`due`), who may be picked (`select`), how many (`batch`),
+//! One file per question: what is due (`due`), who may be picked (`select`), how many (`batch`, in
+//! `compartments`, by the arithmetic of `pace`),
 //! what happens on a node next (`visit`, by the table in `lifecycle`), what ends its visit early
 //! (`leave`, `deletion`), what keeps it from happening (`drain`, `pull`), who else works there
 //! (`claims`), which taints it has (`taints`), what a reboot took away (`reapply`), whether its
@@ -17,6 +18,7 @@ mod audit;
 mod batch;
 mod claims;
 mod cleanup;
+mod compartments;
 mod conditions;
 mod deletion;
 mod drain;
@@ -26,6 +28,7 @@ mod leave;
 pub mod lifecycle;
 mod limits;
 mod names;
+pub mod pace;
 mod pick;
 mod protect;
 mod pull;
@@ -122,4 +125,9 @@ impl Done {
 /// Makes the plan wake up at `at` at the latest.
 pub(crate) fn wake(plan: &mut Plan, at: Timestamp) {
     plan.wake_at = Some(plan.wake_at.map_or(at, |earlier| earlier.min(at)));
+}
+
+/// Returns how many there are; a fleet has fewer nodes and pods than this can tell.
+pub(crate) fn count(length: usize) -> u32 {
+    u32::try_from(length).unwrap_or(u32::MAX)
 }

@@ -8,22 +8,27 @@ use super::select::Scope;
 use super::visit::{Draft, begin_ready, hold};
 use super::{leave, reapply};
 use crate::model::{
-    Action, DEFAULT_COMPARTMENT, Node, NodeMetadata, NodePatch, OpenBatch, Outcome, PatchKind,
-    Phase, RECORD_VERSION, Record, StatusWord,
+    Action, Node, NodeMetadata, NodePatch, Outcome, PatchKind, Phase, RECORD_VERSION, Record,
+    StatusWord,
 };
+
+/// A place in an open batch.
+pub(crate) struct Place<'p> {
+    /// The compartment whose batch it is.
+    pub compartment: &'p str,
+    /// The number of the batch.
+    pub batch: u32,
+    /// The order number that only this visit has.
+    pub order: u32,
+}
 
 /// Returns the actions that take `node` into the open batch: the metadata its scripts read, then
 /// the one patch with resourceVersion (design §4 rule 2).
-pub(crate) fn pick<'a>(
-    scope: &Scope<'a>,
-    node: &'a Node,
-    batch: &OpenBatch,
-    order: u32,
-) -> Vec<Action> {
+pub(crate) fn pick<'a>(scope: &Scope<'a>, node: &'a Node, place: &Place<'_>) -> Vec<Action> {
     let before = scope.record(node);
     let mut draft = Draft {
         entries: scope.entries(node).clone(),
-        record: new_record(scope, node, before, batch, order),
+        record: new_record(scope, node, before, place),
         because: None,
         drain_start: None,
     };
@@ -74,8 +79,7 @@ fn new_record<'a>(
     scope: &Scope<'a>,
     node: &'a Node,
     before: Option<&Record>,
-    batch: &OpenBatch,
-    order: u32,
+    place: &Place<'_>,
 ) -> Record {
     let now = scope.input.now;
     // The visit is also unique when the record was lost: it grows with the clock.
@@ -92,9 +96,9 @@ fn new_record<'a>(
         target: scope.target.clone(),
         generation: scope.resource.generation,
         visit,
-        compartment: DEFAULT_COMPARTMENT.to_owned(),
-        batch: batch.number,
-        order,
+        compartment: place.compartment.to_owned(),
+        batch: place.batch,
+        order: place.order,
         picked: now,
         phase: Phase::Picked,
         held: false,

@@ -9,7 +9,7 @@ use super::visit::DRAIN_TIMED_OUT;
 use super::{Done, claims, leave, reapply, taints};
 use crate::model::{
     Budget, Entries, Executor, Input, Node, NodePatch, NodeRollout, Opening, Outcome, Package,
-    PatchKind, Reason, Record, Resource, Rollout, Sequencing, Stage, State, Verdict,
+    PatchKind, Policy, Reason, Record, Resource, Rollout, Sequencing, Stage, State, Verdict,
 };
 
 /// One rollout with everything the questions about it need.
@@ -96,14 +96,9 @@ impl<'a> Scope<'a> {
             || working_rollout(self.input, node).is_some()
     }
 
-    /// Returns how many nodes may be disturbed at once.
-    pub(crate) fn ceiling(&self) -> u32 {
-        if self.resource.deleting && self.rollout.policy.is_some() {
-            return 1; // Its policy may be gone already, and nobody is left to make it again.
-        }
-        let nodes = u32::try_from(self.nodes.len()).unwrap_or(u32::MAX);
-        let floor = Budget::Percent(self.input.floor.max_disturbed_percent);
-        self.rollout.budget.unwrap_or(floor).ceiling(nodes)
+    /// Returns the policy that paces the rollout, if it names one that is there.
+    pub(crate) fn policy(&self) -> Option<&'a Policy> {
+        self.input.desired.policies.get(self.rollout.policy.as_ref()?)
     }
 }
 
@@ -134,13 +129,8 @@ pub(crate) fn rollout_hold(scope: &Scope<'_>) -> Option<Verdict> {
     if resource.paused {
         return Some(Verdict::blocked(Reason::Paused));
     }
-    if let Some(policy) = &rollout.policy {
-        let policy = policy.clone();
-        return Some(Verdict::blocked(if input.desired.policies.contains_key(&policy) {
-            Reason::PolicyUnsupported { policy }
-        } else {
-            Reason::PolicyMissing { policy }
-        }));
+    if let Some(policy) = rollout.policy.clone().filter(|_| scope.policy().is_none()) {
+        return Some(Verdict::blocked(Reason::PolicyMissing { policy }));
     }
     if rollout.budget.is_some_and(Budget::is_zero) {
         return Some(Verdict::blocked(Reason::BudgetZero));

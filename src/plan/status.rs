@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::conditions::{self, condition, first_names};
+use super::count;
 use super::select::Scope;
 use crate::model::{Condition, Memory, Package, Reason, Status, StatusWord, Verdict, VerdictKind};
 
@@ -94,8 +95,7 @@ impl<'a> Tally<'a> {
 /// Returns the one word (upstream contract B.13), with an open batch counting as in progress, so
 /// that the moment between two nodes does not read as waiting.
 fn word(scope: &Scope<'_>, nodes: &Tally<'_>, memory: &Memory) -> StatusWord {
-    let policy_missing = nodes.reasons.contains_key("PolicyMissing")
-        || nodes.reasons.contains_key("PolicyUnsupported");
+    let policy_missing = nodes.reasons.contains_key("PolicyMissing");
     let batch_open =
         memory.compartments.values().any(|compartment| compartment.open_batch.is_some());
     if nodes.left() == 0 {
@@ -129,9 +129,10 @@ fn conditions(
     let mut all = vec![ready(nodes, word), beside_workloads(scope)];
     all.extend(conditions::of_verdicts(scope, verdicts));
     let stopped =
-        memory.compartments.values().find(|compartment| compartment.batch_state.should_stop);
-    if let Some(compartment) = stopped {
+        memory.compartments.iter().find(|(_, compartment)| compartment.batch_state.should_stop);
+    if let Some((name, compartment)) = stopped {
         let reason = Reason::Stopped {
+            compartment: name.clone(),
             batch: compartment.batch_state.current_batch.saturating_sub(1),
             failures: compartment.batch_state.consecutive_failures,
         };
@@ -203,8 +204,4 @@ fn beside_workloads(scope: &Scope<'_>) -> Condition {
     }
     let message = format!("nodes are cordoned and drained for {}", first_names(&interrupting));
     condition("RunsBesideWorkloads", false, "Interrupts", &message)
-}
-
-fn count(length: usize) -> u32 {
-    u32::try_from(length).unwrap_or(u32::MAX)
 }

@@ -89,7 +89,6 @@ fn nature(reason: &Reason) -> (Nature, &'static str) {
         Reason::SourceHeld { .. } => (Always(Concern::Waits), "source held"),
         Reason::InvalidResource { .. } => (PERSON, "resource unreadable"),
         Reason::PolicyMissing { .. } => (PERSON, "policy missing"),
-        Reason::PolicyUnsupported { .. } => (PERSON, "policy not supported"),
         Reason::PackageFinding { .. } => (PERSON, "package needs a look"),
         Reason::DependencyMissing { .. } => (PERSON, "dependency cannot complete"),
         Reason::WaitingForPackage { .. } => (Passing, "packages in order"),
@@ -161,7 +160,6 @@ pub fn since(reason: &Reason) -> Option<Timestamp> {
         | Reason::InvalidResource { .. }
         | Reason::DrainTimedOut { .. }
         | Reason::PolicyMissing { .. }
-        | Reason::PolicyUnsupported { .. }
         | Reason::PackageFinding { .. }
         | Reason::DependencyMissing { .. }
         | Reason::WaitingForPackage { .. }
@@ -255,7 +253,6 @@ pub fn way_out(reason: &Reason) -> &'static str {
         Reason::PolicyMissing { .. } => {
             "commit the DeploymentPolicy, or set interruptionBudget in its place"
         }
-        Reason::PolicyUnsupported { .. } => "set interruptionBudget in its place",
         Reason::PackageFinding { .. } => "do what the reason says; the node goes on by itself",
         Reason::DependencyMissing { .. } => "add the missing package, or remove the dependsOn",
         Reason::NodeNotReady { .. } => {

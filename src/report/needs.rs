@@ -47,8 +47,9 @@ pub(super) fn find(
         let needs = needs_of_nodes(name, &stands);
         // What failed is what stopped it: one thing to do, said once, with the way out.
         let is_explained = needs.iter().any(|need| FAILURES.contains(&need.word.as_str()));
-        if let Some(Stop { batch, failures }) = rollout.stopped().filter(|_| !is_explained) {
-            let reason = Reason::Stopped { batch: *batch, failures: *failures };
+        for (compartment, Stop { batch, failures }) in rollout.stops().filter(|_| !is_explained) {
+            let (compartment, batch, failures) = (compartment.to_owned(), *batch, *failures);
+            let reason = Reason::Stopped { compartment, batch, failures };
             found.needs_person.push(of_rollout(name, &reason, None));
         }
         found.needs_person.extend(needs);

@@ -217,7 +217,13 @@ impl RolloutState {
 
     /// Returns why a compartment opens no more batches; of several, the first by name.
     pub fn stopped(&self) -> Option<&Stop> {
-        self.compartments.values().find_map(|compartment| compartment.stopped.as_ref())
+        self.stops().next().map(|(_, stop)| stop)
+    }
+
+    /// Returns the compartments that open no more batches, by name.
+    pub fn stops(&self) -> impl Iterator<Item = (&str, &Stop)> {
+        let compartments = self.compartments.iter();
+        compartments.filter_map(|(name, it)| Some((name.as_str(), it.stopped.as_ref()?)))
     }
 
     /// Returns whether nodes are being, or are about to be, worked on.

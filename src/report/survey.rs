@@ -91,9 +91,10 @@ fn rollout_state(input: &Input, plan: &Plan, rollout: &Rollout) -> RolloutState 
     });
     let status = status(input, plan, &rollout.name);
     let mut counters = counters(status);
-    if let Some(named) = selected.iter().find_map(|(_, verdict)| stop_named(verdict)) {
-        for stop in counters.compartments.values_mut().filter_map(|c| c.stopped.as_mut()) {
-            *stop = named.clone();
+    for (name, named) in selected.iter().filter_map(|(_, verdict)| stop_named(verdict)) {
+        let compartment = counters.compartments.get_mut(name);
+        if let Some(stop) = compartment.and_then(|compartment| compartment.stopped.as_mut()) {
+            *stop = named;
         }
     }
     RolloutState {
@@ -110,9 +111,9 @@ fn rollout_state(input: &Input, plan: &Plan, rollout: &Rollout) -> RolloutState 
 }
 
 /// Returns the stop as the planner names it, so that every surface names the same batch.
-fn stop_named(verdict: &Verdict) -> Option<Stop> {
-    let Reason::Stopped { batch, failures } = verdict.reason else { return None };
-    Some(Stop { batch, failures })
+fn stop_named(verdict: &Verdict) -> Option<(&str, Stop)> {
+    let Reason::Stopped { compartment, batch, failures } = &verdict.reason else { return None };
+    Some((compartment, Stop { batch: *batch, failures: *failures }))
 }
 
 /// Returns a rollout whose resource cannot be read: its counters as they were last written.
@@ -227,6 +228,7 @@ fn config_digest(input: &Input) -> String {
                 protected,
                 budget,
                 policy,
+                reset_batches,
                 drain,
                 tolerations,
                 runtime_required,
@@ -235,14 +237,16 @@ fn config_digest(input: &Input) -> String {
                 packages,
             } = rollout;
             let selectors = (nodes.to_string(), protected.as_ref().map(ToString::to_string));
-            let pace = (priority, sequencing, serial, budget, policy, runtime_required);
+            let pace =
+                (priority, sequencing, serial, budget, policy, reset_batches, runtime_required);
             let joining = (runtime_required_cordon_after, auto_taint_new_nodes);
             // The drain's own Debug form lists every field and is as stable as the type.
             let drain = format!("{drain:?}");
             (name.as_str(), (selectors, pace, joining, drain, tolerations, packages))
         })
         .collect();
-    let policies: Vec<&String> = input.desired.policies.keys().collect();
+    let policies: Vec<String> =
+        input.desired.policies.values().map(|policy| format!("{policy:?}")).collect();
     digest_hex(&(rollouts, policies))
 }
 

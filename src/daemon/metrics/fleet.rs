@@ -10,8 +10,8 @@ use prometheus_client::encoding::DescriptorEncoder;
 
 use super::text::{Labels, gauges};
 use crate::model::{
-    CompartmentStatus, Input, Node, PackageId, Plan, Reason, Record, Rollout, Stage, State,
-    StatusWord, Verdict, VerdictKind,
+    CompartmentStatus, DEFAULT_COMPARTMENT, Growth, Input, Node, Pace, PackageId, Plan, Reason,
+    Record, Rollout, Stage, State, StatusWord, Verdict, VerdictKind,
 };
 
 /// `policy_name` of a rollout without a policy (upstream contract G).
@@ -55,7 +55,8 @@ pub(super) struct Fleet {
 #[derive(Debug)]
 struct Counts {
     policy: String,
-    strategy: &'static str,
+    /// By compartment.
+    strategies: BTreeMap<String, &'static str>,
     targets: u64,
     nodes: BTreeMap<StatusWord, u64>,
     verdicts: BTreeMap<(VerdictKind, &'static str), u64>,
@@ -170,7 +171,7 @@ impl Fleet {
                         named(name),
                         ("policy_name", counts.policy.as_str()),
                         ("compartment_name", compartment.as_str()),
-                        ("strategy", counts.strategy),
+                        ("strategy", counts.strategy(compartment)),
                     ];
                     (labels, u64::from(value(status)))
                 })
@@ -202,9 +203,7 @@ impl Counts {
         let memory = plan.statuses.get(&rollout.name).map(|status| &status.memory);
         let mut counts = Self {
             policy: rollout.policy.clone().unwrap_or_else(|| NO_POLICY.to_owned()),
-            // The compartment without a policy is a fixed one (upstream contract B.10); what a
-            // policy says is not read by this version.
-            strategy: if rollout.policy.is_none() { "fixed" } else { "unknown" },
+            strategies: strategies(input, rollout),
             targets: 0,
             nodes: BTreeMap::new(),
             verdicts: BTreeMap::new(),
@@ -224,6 +223,10 @@ impl Counts {
             }
         }
         counts
+    }
+
+    fn strategy(&self, compartment: &str) -> &'static str {
+        self.strategies.get(compartment).copied().unwrap_or("unknown")
     }
 
     fn count_entries(&mut self, node: &Node, rollout: &str) {
@@ -270,4 +273,23 @@ fn of<K: Ord>(counts: &BTreeMap<K, u64>, key: &K) -> u64 {
 /// The label that names the rollout.
 fn named(rollout: &str) -> (&'static str, &str) {
     ("nodewright_name", rollout)
+}
+
+/// Returns the word for each compartment's strategy. Without a policy there is one, and its batches
+/// are of a fixed size (upstream contract B.10).
+fn strategies(input: &Input, rollout: &Rollout) -> BTreeMap<String, &'static str> {
+    let default = DEFAULT_COMPARTMENT.to_owned();
+    let Some(name) = &rollout.policy else { return BTreeMap::from([(default, "fixed")]) };
+    let Some(policy) = input.desired.policies.get(name) else { return BTreeMap::new() };
+    let own = policy.compartments.iter().map(|it| (it.name.clone(), strategy_word(&it.pace)));
+    own.chain([(default, strategy_word(&policy.fallback))]).collect()
+}
+
+fn strategy_word(pace: &Pace) -> &'static str {
+    match pace.strategy.map(|strategy| strategy.growth) {
+        Some(Growth::Fixed) => "fixed",
+        Some(Growth::Linear(_)) => "linear",
+        Some(Growth::Exponential(_)) => "exponential",
+        None => "unknown",
+    }
 }

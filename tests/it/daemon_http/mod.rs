@@ -63,6 +63,7 @@ fn rollout(name: &str, package: Package) -> Rollout {
         protected: None,
         budget: Some(Budget::Count(1)),
         policy: None,
+        reset_batches: None,
         drain: DrainConfig::default(),
         tolerations: Vec::new(),
         runtime_required: false,

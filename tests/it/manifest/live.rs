@@ -2,6 +2,7 @@
 
 use nodewright::api::{DeploymentPolicy, NodeWright};
 use nodewright::manifest::{Rule, config_digest, desired, rollout};
+use nodewright::model::{Budget, Growth, Pace, Strategy};
 use serde_json::{Value, json};
 
 fn live(name: &str, spec: &Value) -> NodeWright {
@@ -138,5 +139,68 @@ fn quantities_compare_across_suffixes() {
         let package = json!({"version": "1", "image": "a", "resources": resources});
         let object = live("a", &json!({"packages": {"ab": package}}));
         assert_eq!(rollout(&object).is_ok(), is_valid, "{request} up to {limit}");
+    }
+}
+
+#[test]
+fn a_policy_is_read_with_its_defaults_filled_in() {
+    let written = policy(
+        "rings",
+        &json!({
+            "default": {"budget": {"percent": 100}, "strategy": {"exponential": {
+                "batchThreshold": 90, "failureThreshold": 3,
+            }}},
+            "compartments": [
+                {"name": "edge", "selector": {"matchLabels": {"ring": "edge"}},
+                 "budget": {"count": 2}, "strategy": {"linear": {}}},
+                {"name": "core", "budget": {"count": 1}},
+            ],
+        }),
+    );
+    let read = &desired(&[], &[written]).policies["rings"];
+    assert!(read.reset, "the default of resetBatchStateOnCompletion");
+    let exponential = Strategy {
+        growth: Growth::Exponential(2),
+        initial_batch: 1,
+        batch_threshold: 90,
+        failure_threshold: Some(3),
+        safety_limit: 50,
+    };
+    assert_eq!(read.fallback, Pace { budget: Budget::Percent(100), strategy: Some(exponential) });
+    let linear = Strategy {
+        growth: Growth::Linear(1),
+        batch_threshold: 100,
+        failure_threshold: None,
+        ..exponential
+    };
+    let (edge, core) = (&read.compartments[0], &read.compartments[1]);
+    assert_eq!(edge.pace, Pace { budget: Budget::Count(2), strategy: Some(linear) });
+    assert_eq!(core.pace, Pace { budget: Budget::Count(1), strategy: None });
+    let labels = [("ring".to_owned(), "edge".to_owned())].into();
+    assert!(edge.selects(&labels) && core.selects(&labels), "an empty selector is every node");
+    assert!(!edge.selects(&[].into()));
+}
+
+/// Upstream's CRDs and a webhook that is off let these through.
+#[test]
+fn numbers_of_a_strategy_outside_their_range_refuse_the_policy() {
+    let table = [
+        ("fixed", json!({"initialBatch": 0})),
+        ("fixed", json!({"batchThreshold": 0})),
+        ("fixed", json!({"batchThreshold": 101})),
+        ("linear", json!({"failureThreshold": 0})),
+        ("linear", json!({"delta": 0})),
+        ("exponential", json!({"safetyLimit": 101})),
+        ("exponential", json!({"growthFactor": 1})),
+    ];
+    for (kind, numbers) in table {
+        let spec = json!({"default": {"budget": {"count": 1}, "strategy": {kind: numbers}}});
+        let paced = live("paced", &json!({"deploymentPolicy": "odd"}));
+        let desired = desired(&[paced], &[policy("odd", &spec)]);
+        assert!(desired.policies.is_empty(), "{spec}");
+        let why = &desired.invalid["paced"];
+        let field = spec["default"]["strategy"][kind].as_object().expect("one").keys().next();
+        let path = format!("spec.default.strategy.{kind}.{}", field.expect("a field"));
+        assert!(why.contains(&path), "{why} does not name {path}");
     }
 }

@@ -7,8 +7,8 @@ use k8s_openapi::api::core::v1::EnvVar;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use kube::core::Selector;
 use nodewright::model::{
-    Budget, Controller, DrainConfig, Interrupt, InterruptKind, Package, Pod, PodPhase, PodRef,
-    Rollout, Sequencing, Uninstall,
+    Budget, Controller, DrainConfig, Interrupt, InterruptKind, Pace, Package, Pod, PodPhase,
+    PodRef, Policy, Rollout, Sequencing, Uninstall,
 };
 use nodewright::plan::world::{End, Fate, World};
 
@@ -109,11 +109,18 @@ pub fn rollout(count: u32, packages: Vec<Package>) -> Rollout {
         protected: Some(Selector::try_from(selector).expect("a valid selector")),
         budget: Some(Budget::Count(count)),
         policy: None,
+        reset_batches: None,
         drain: DrainConfig::default(),
         tolerations: Vec::new(),
         runtime_required: false,
         packages: packages.into_iter().map(|package| (package.name.clone(), package)).collect(),
     }
+}
+
+/// A policy that lets `count` nodes go at once, without a strategy.
+pub fn policy(name: &str, count: u32) -> Policy {
+    let fallback = Pace { budget: Budget::Count(count), strategy: None };
+    Policy { name: name.to_owned(), fallback, compartments: Vec::new(), reset: true }
 }
 
 /// A world with `nodes` ready nodes and one rollout.

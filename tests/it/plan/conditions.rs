@@ -1,9 +1,9 @@
 //! Conditions in upstream's words (upstream contract A.7), bounded at any size of fleet.
 
-use nodewright::model::{Condition, InterruptKind, Policy};
+use nodewright::model::{Condition, InterruptKind};
 use nodewright::plan::world::{Fate, World};
 
-use super::builders::{PackageExt, WorldExt, package, pod, rollout, world};
+use super::builders::{PackageExt, WorldExt, package, pod, policy, rollout, world};
 
 /// Returns a condition of the status that the plan wants.
 fn condition(world: &World, kind: &str) -> Option<Condition> {
@@ -76,12 +76,12 @@ fn what_blocks_is_told_in_upstreams_words() {
 
     let mut wanted = rollout(1, vec![package("motd", "1.0.0")]);
     (wanted.budget, wanted.policy) = (None, Some("slow".to_owned()));
-    let mut policy = world(1, wanted);
+    let mut paced = world(1, wanted);
     let kind = "nodewright.nvidia.com/DeploymentPolicyNotFound";
-    assert_eq!(told(&policy, kind).2, "DeploymentPolicy slow does not exist");
-    let there = Policy { name: "slow".to_owned() };
-    policy.input.desired.policies.insert("slow".to_owned(), there);
-    assert_eq!(condition(&policy, kind), None);
+    assert_eq!(told(&paced, kind).2, "DeploymentPolicy slow does not exist");
+    let there = policy("slow", 1);
+    paced.input.desired.policies.insert("slow".to_owned(), there);
+    assert_eq!(condition(&paced, kind), None);
 }
 
 #[test]

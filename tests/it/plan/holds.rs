@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::Toleration;
 use nodewright::model::{
-    CordonMark, InterruptKind, Node, Opening, Outcome, Policy, Reason, Resource, Rollout, Taint,
+    CordonMark, InterruptKind, Node, Opening, Outcome, Reason, Resource, Rollout, Taint,
     TaintEffect,
 };
 use nodewright::plan::world::{End, Fate, World};
 
-use super::builders::{PackageExt, WorldExt, package, pod, rollout, world};
+use super::builders::{PackageExt, WorldExt, package, pod, policy, rollout, world};
 
 fn motd() -> Rollout {
     rollout(1, vec![package("motd", "1.0.0")])
@@ -229,16 +229,11 @@ fn a_policy_is_named() {
         unname,
         "Blocked: DeploymentPolicy slow does not exist: create it or use a budget",
     );
-    let with_policy = |world: &mut World| {
-        name(world);
-        let policy = Policy { name: "slow".to_owned() };
-        world.input.desired.policies.insert("slow".to_owned(), policy);
-    };
-    holds_all(
-        with_policy,
-        unname,
-        "Blocked: DeploymentPolicy slow is not read by this version: use interruptionBudget",
-    );
+    let mut world = world(2, motd());
+    name(&mut world);
+    world.input.desired.policies.insert("slow".to_owned(), policy("slow", 1));
+    world.run();
+    assert!(world.is_complete(), "one that is there paces it");
 }
 
 #[test]

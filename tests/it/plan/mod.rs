@@ -19,6 +19,7 @@ mod hosts;
 mod leftovers;
 mod lifecycle_table;
 mod patterns;
+mod policies;
 mod protected;
 mod pulls;
 mod reboots;

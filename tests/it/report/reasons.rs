@@ -48,7 +48,7 @@ pub fn every_reason() -> Vec<Reason> {
         Reason::PreparingBatch,
         Reason::BudgetUsed { ceiling: 1, nodes: vec!["gpu-1".to_owned()] },
         Reason::BudgetZero,
-        Reason::Stopped { batch: 3, failures: 2 },
+        Reason::Stopped { compartment: "production".to_owned(), batch: 3, failures: 2 },
         Reason::Predecessor { rollout: rollout.clone() },
         Reason::OtherRollout { rollout },
         Reason::Paused,
@@ -58,7 +58,6 @@ pub fn every_reason() -> Vec<Reason> {
         Reason::SourceHeld { why: "the revision is held".to_owned() },
         Reason::InvalidResource { why: "spec.packages: unknown field `pakages`".to_owned() },
         Reason::PolicyMissing { policy: "slow".to_owned() },
-        Reason::PolicyUnsupported { policy: "slow".to_owned() },
         Reason::PackageFinding {
             package: "kernel|1.0.0".to_owned(),
             why: "it is to be uninstalled, and what it was installed with is not known".to_owned(),
@@ -113,7 +112,7 @@ pub fn every_reason() -> Vec<Reason> {
 }
 
 /// As many as `Reason` has variants: the test below counts them in the source.
-const REASONS: usize = 59;
+const REASONS: usize = 58;
 
 #[test]
 fn every_reason_is_here_once() {
@@ -182,7 +181,6 @@ fn concern_follows_kind_and_reason() {
     SourceHeld: wait Waits, blocked Waits
     InvalidResource: wait NeedsPerson, blocked NeedsPerson
     PolicyMissing: wait NeedsPerson, blocked NeedsPerson
-    PolicyUnsupported: wait NeedsPerson, blocked NeedsPerson
     PackageFinding: wait NeedsPerson, blocked NeedsPerson
     DependencyMissing: wait NeedsPerson, blocked NeedsPerson
     WaitingForPackage: wait Works, blocked NeedsPerson

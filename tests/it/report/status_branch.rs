@@ -1,6 +1,8 @@
 //! The status branch: its page, its files, its commit message, its urgency.
 
-use nodewright::model::{Finding, Reason, Severity, StatusWord, Urgency, Verdict};
+use nodewright::model::{
+    DEFAULT_COMPARTMENT, Finding, Reason, Severity, StatusWord, Urgency, Verdict,
+};
 use nodewright::report::status_branch::{
     SUBJECT_MAX_CHARS, commit_subject, files, trailers, urgency,
 };
@@ -153,7 +155,11 @@ fn page_has_a_word_for_every_state() {
 #[test]
 fn a_stop_that_no_node_explains_is_named_itself() {
     let mut world = three_pools();
-    let stopped = Verdict::blocked(Reason::Stopped { batch: 3, failures: 2 });
+    let stopped = Verdict::blocked(Reason::Stopped {
+        compartment: DEFAULT_COMPARTMENT.to_owned(),
+        batch: 3,
+        failures: 2,
+    });
     world.nodes("general", &["cpu-011", "cpu-019"], &stopped);
     let words: Vec<String> = world.state().needs_person.into_iter().map(|need| need.word).collect();
     assert_eq!(words, ["NW0107", "Stopped"]);

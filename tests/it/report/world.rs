@@ -74,6 +74,7 @@ impl World {
             protected: None,
             budget: None,
             policy: None,
+            reset_batches: None,
             drain: DrainConfig::default(),
             tolerations: Vec::new(),
             runtime_required: false,
@@ -175,7 +176,11 @@ fn stopped_pool(world: &mut World) {
         why: "config-check exit 1: unknown key `SystemdCgroups`".to_owned(),
     });
     world.nodes("general", &["cpu-011", "cpu-019"], &failed);
-    let stopped = Verdict::blocked(Reason::Stopped { batch: 3, failures: 2 });
+    let stopped = Verdict::blocked(Reason::Stopped {
+        compartment: DEFAULT_COMPARTMENT.to_owned(),
+        batch: 3,
+        failures: 2,
+    });
     world.nodes("general", &["cpu-020", "cpu-021"], &stopped);
     for name in ["cpu-011", "cpu-019"] {
         let record = world.visit("general", name, Stage::Config, State::Erroring);

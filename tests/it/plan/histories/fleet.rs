@@ -231,5 +231,5 @@ pub fn renew(world: &mut World) {
 
 /// The policy that some rollouts name.
 pub fn policy() -> Policy {
-    Policy { name: "paced".to_owned() }
+    super::super::builders::policy("paced", 2)
 }

@@ -114,7 +114,10 @@ fn is_worked_on(world: &World, node: &Node) -> bool {
 /// The budget's arithmetic, written down once more (upstream contract B.10).
 fn ceiling(world: &World, wanted: &Rollout, nodes: usize) -> usize {
     let floor = Budget::Percent(world.input.floor.max_disturbed_percent);
-    match wanted.budget.unwrap_or(floor) {
+    let policy = wanted.policy.as_ref().and_then(|name| world.input.desired.policies.get(name));
+    // The policy of a history has no compartments: its default is for all nodes.
+    let by_policy = policy.map(|policy| policy.fallback.budget);
+    match by_policy.or(wanted.budget).unwrap_or(floor) {
         Budget::Count(count) => nodes.min(count as usize),
         Budget::Percent(0) => 0,
         Budget::Percent(percent) => (nodes * percent as usize / 100).max(1).min(nodes),

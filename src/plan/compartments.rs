@@ -1,0 +1,111 @@
+//! Which compartment a node is in, and how that is paced (upstream contract B.10).
+//!
+//! In: a rollout with its policy and its nodes. Out: every compartment with its nodes. Must never:
+//! put a node into two.
+
+use std::collections::BTreeMap;
+
+use super::count;
+use super::pace::Pacing;
+use super::select::Scope;
+use crate::model::{Budget, CompartmentStatus, DEFAULT_COMPARTMENT, Growth, Node, Pace, Policy};
+
+/// A compartment of a rollout.
+pub(crate) struct Compartment<'a> {
+    /// Its name.
+    pub name: String,
+    /// How it is paced.
+    pub pacing: Pacing,
+    /// Its nodes, oldest first.
+    pub nodes: Vec<&'a Node>,
+    /// The policy knows it. One that it knows no more lives until its open batch is judged.
+    pub known: bool,
+}
+
+/// Returns the compartments of a rollout, by name; each selected node is in exactly one.
+///
+/// `remembered` are those of the status.
+pub(crate) fn of<'a>(
+    scope: &Scope<'a>,
+    remembered: &BTreeMap<String, CompartmentStatus>,
+) -> Vec<Compartment<'a>> {
+    let policy = scope.policy();
+    let mut nodes: BTreeMap<&str, Vec<&'a Node>> = BTreeMap::new();
+    nodes.insert(DEFAULT_COMPARTMENT, Vec::new());
+    let chosen = policy.map(|policy| Choice::new(policy, &scope.nodes));
+    for compartment in policy.into_iter().flat_map(|policy| &policy.compartments) {
+        nodes.insert(&compartment.name, Vec::new());
+    }
+    for &node in &scope.nodes {
+        let name = chosen.as_ref().map_or(DEFAULT_COMPARTMENT, |choice| choice.of(node));
+        nodes.entry(name).or_default().push(node);
+    }
+    let left = remembered
+        .iter()
+        .filter(|(name, status)| status.open_batch.is_some() && !nodes.contains_key(name.as_str()));
+    let left: Vec<&str> = left.map(|(name, _)| name.as_str()).collect();
+    let fallback = policy.map_or_else(|| without_policy(scope), |policy| policy.fallback);
+    let pace_of = |name: &str| {
+        let compartments = policy.into_iter().flat_map(|policy| &policy.compartments);
+        let mut own = compartments.filter(|compartment| compartment.name == name);
+        own.next().map_or(fallback, |compartment| compartment.pace)
+    };
+    let known = nodes.into_iter().map(|(name, nodes)| (name, nodes, true));
+    let gone = left.into_iter().map(|name| (name, Vec::new(), false));
+    known
+        .chain(gone)
+        .map(|(name, nodes, known)| Compartment {
+            name: name.to_owned(),
+            pacing: Pacing {
+                pace: pace_of(name),
+                nodes: count(nodes.len()),
+                stop_after: scope.input.floor.stop_after,
+            },
+            nodes,
+            known,
+        })
+        .collect()
+}
+
+/// Returns the pace of a rollout without a policy: batches of the ceiling's size.
+fn without_policy(scope: &Scope<'_>) -> Pace {
+    let floor = Budget::Percent(scope.input.floor.max_disturbed_percent);
+    // A policy that is gone while its resource is deleted: nobody is left to make it again.
+    let gone = scope.resource.deleting && scope.rollout.policy.is_some();
+    let budget = if gone { Budget::Count(1) } else { scope.rollout.budget.unwrap_or(floor) };
+    Pace { budget, strategy: None }
+}
+
+/// The compartments of a policy, the most cautious first.
+struct Choice<'p> {
+    order: Vec<&'p crate::model::Compartment>,
+}
+
+impl<'p> Choice<'p> {
+    /// Sorts by strategy (fixed, linear, exponential, none), then by the smaller ceiling over all
+    /// nodes that the selector matches, then by name.
+    fn new(policy: &'p Policy, nodes: &[&Node]) -> Self {
+        let mut order: Vec<&crate::model::Compartment> = policy.compartments.iter().collect();
+        order.sort_by_cached_key(|compartment| {
+            let matching = nodes.iter().filter(|node| compartment.selects(&node.labels));
+            let ceiling = compartment.pace.budget.ceiling(count(matching.count()).max(1));
+            (rank(compartment.pace), ceiling, compartment.name.clone())
+        });
+        Self { order }
+    }
+
+    fn of(&self, node: &Node) -> &'p str {
+        let mut order = self.order.iter();
+        let first = order.find(|compartment| compartment.selects(&node.labels));
+        first.map_or(DEFAULT_COMPARTMENT, |compartment| compartment.name.as_str())
+    }
+}
+
+fn rank(pace: Pace) -> u32 {
+    match pace.strategy.map(|strategy| strategy.growth) {
+        Some(Growth::Fixed) => 0,
+        Some(Growth::Linear(_)) => 1,
+        Some(Growth::Exponential(_)) => 2,
+        None => 3,
+    }
+}
