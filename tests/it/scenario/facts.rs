@@ -20,6 +20,7 @@
 //! | `until event REASON OBJECT` | there is such an event about the object, and what it says |
 //! | `until no executors` | all executor pods are gone |
 //! | `show nodes` | each node: schedulable or not, reboots, taints, and its packages |
+//! | `show batches ROLLOUT` | how many nodes each batch of each compartment had |
 //! | `show marks NODE` | the keys of ours on a node, annotations and labels, without values |
 //! | `show runs NODE`, `show runs NODE PACKAGE` | which stages ran, how they ended, how often |
 //! | `show runs NODE pull` | which images were asked for; `show runs NODE` leaves them out |

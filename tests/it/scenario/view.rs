@@ -35,6 +35,7 @@ pub async fn show(world: &World, fact: &[&str]) -> Printed {
         ["runs", node, package] => Ok(runs(world, node, |container| {
             container.strip_prefix(package).is_some_and(|it| it.is_empty() || it.starts_with('-'))
         })),
+        ["batches", rollout] => batches(world, rollout).await,
         ["marks", node] => marks(world, node).await,
         ["left"] => left(world).await,
         ["conditions", rollout] => conditions(world, rollout).await,
@@ -138,6 +139,25 @@ async fn packages(world: &World) -> Printed {
         let packages = resource.spec.packages.iter();
         let packages = packages.map(|(name, package)| format!("{name}|{}", package.version));
         format!("{}: {}", resource.name_any(), packages.collect::<Vec<_>>().join(", "))
+    });
+    Ok(lines.collect::<Vec<_>>().join("\n"))
+}
+
+/// Returns how many nodes each batch of each compartment had, as the nodes say.
+async fn batches(world: &World, rollout: &str) -> Printed {
+    let nodes: Api<Node> = Api::all(world.ground.client("test"));
+    let nodes = nodes.list(&ListParams::default()).await.map_err(|error| chain(&error))?;
+    let mut compartments: BTreeMap<String, BTreeMap<u64, usize>> = BTreeMap::new();
+    for node in nodes.items {
+        let Some(record) = node.annotations().get(&keys::rollout(rollout)) else { continue };
+        let record: Value = serde_json::from_str(record).map_err(|error| chain(&error))?;
+        let name = record["compartment"].as_str().unwrap_or("?").to_owned();
+        let batches = compartments.entry(name).or_default();
+        *batches.entry(record["batch"].as_u64().unwrap_or(0)).or_default() += 1;
+    }
+    let lines = compartments.into_iter().map(|(name, batches)| {
+        let sizes: Vec<String> = batches.into_values().map(|size| size.to_string()).collect();
+        format!("{name}: {}", sizes.join(", "))
     });
     Ok(lines.collect::<Vec<_>>().join("\n"))
 }
