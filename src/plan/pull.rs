@@ -13,12 +13,13 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
+use super::due;
 use super::limits::{START_DEADLINE, after, back_off};
 use super::select::Scope;
 use super::wake;
 use crate::model::{
     Action, Executor, ExecutorPhase, ExecutorSpec, Group, Input, Node, OpenBatch, PULL_VISIT,
-    Package, Plan, Reason, Rollout, Verdict, VisitRef, Work,
+    Package, Plan, Reason, Rollout, Stage, Verdict, VisitRef, Work,
 };
 
 /// How long an image may take to arrive: tens of gigabytes over a slow link. It only frees the
@@ -78,6 +79,12 @@ impl Gate {
     }
 }
 
+/// A package whose images a node must have, and the snapshot that it runs from.
+struct Wanted<'a> {
+    package: &'a Package,
+    snapshot: String,
+}
+
 /// How far one package's images are on one node.
 enum Arrival<'a> {
     /// No pod has been created for this snapshot.
@@ -125,18 +132,22 @@ impl<'s, 'a> Pulls<'s, 'a> {
 
     /// Returns what stands between the node and its pick into `batch`.
     pub(crate) fn gate(&self, node: &'a Node, batch: &OpenBatch) -> Gate {
-        let packages = self.packages(node);
-        let arrivals: Vec<(&Package, Arrival<'_>)> =
-            packages.into_iter().map(|package| (package, self.arrival(node, package))).collect();
-        for (package, arrival) in &arrivals {
+        let wanted = self.wanted(node).into_iter();
+        let arrivals: Vec<(Wanted<'_>, Arrival<'_>)> = wanted
+            .map(|wanted| {
+                let arrival = self.arrival(node, &wanted);
+                (wanted, arrival)
+            })
+            .collect();
+        for (wanted, arrival) in &arrivals {
             if let Arrival::Failed { failure, until } = arrival {
-                let verdict = failed(package, &node.name, failure);
+                let verdict = failed(wanted.package, &node.name, failure);
                 return Gate::Failed { verdict, wake_at: *until };
             }
         }
-        for (package, arrival) in &arrivals {
+        for (wanted, arrival) in &arrivals {
             if matches!(arrival, Arrival::Missing)
-                && let Some((verdict, wake_at)) = self.failing_elsewhere(node, package, batch)
+                && let Some((verdict, wake_at)) = self.failing_elsewhere(node, wanted, batch)
             {
                 return Gate::Failed { verdict, wake_at };
             }
@@ -144,11 +155,11 @@ impl<'s, 'a> Pulls<'s, 'a> {
         self.pulling(node, &arrivals)
     }
 
-    fn pulling(&self, node: &Node, arrivals: &[(&'a Package, Arrival<'_>)]) -> Gate {
+    fn pulling(&self, node: &Node, arrivals: &[(Wanted<'_>, Arrival<'_>)]) -> Gate {
         let mut actions = Vec::new();
         let mut first: Option<(&Package, Timestamp)> = None;
         let mut wake_at: Option<Timestamp> = None;
-        for (package, arrival) in arrivals {
+        for (wanted, arrival) in arrivals {
             let since = match arrival {
                 Arrival::Here => continue,
                 Arrival::Pulling { since, until } => {
@@ -156,11 +167,11 @@ impl<'s, 'a> Pulls<'s, 'a> {
                     *since
                 }
                 Arrival::Missing => {
-                    actions.push(self.create(node, package, 1));
+                    actions.push(self.create(node, wanted, 1));
                     self.scope.input.now
                 }
                 Arrival::Again { attempt } => {
-                    actions.push(self.create(node, package, *attempt));
+                    actions.push(self.create(node, wanted, *attempt));
                     self.scope.input.now
                 }
                 Arrival::Stale(executor) => {
@@ -171,7 +182,7 @@ impl<'s, 'a> Pulls<'s, 'a> {
                 Arrival::Failed { failure, .. } => failure.since,
             };
             if first.is_none_or(|(_, known)| since < known) {
-                first = Some((package, since));
+                first = Some((wanted.package, since));
             }
         }
         let Some((package, since)) = first else { return Gate::Open };
@@ -191,46 +202,65 @@ impl<'s, 'a> Pulls<'s, 'a> {
             return nodes;
         }
         let is_failing = |node: &Node| {
-            let packages = self.packages(node);
-            packages
-                .iter()
-                .any(|package| matches!(self.arrival(node, package), Arrival::Failed { .. }))
+            let wanted = self.wanted(node);
+            wanted.iter().any(|it| matches!(self.arrival(node, it), Arrival::Failed { .. }))
         };
         let (failing, others): (Vec<_>, Vec<_>) =
             nodes.into_iter().partition(|node| is_failing(node));
         others.into_iter().chain(failing).collect()
     }
 
-    /// Returns the packages whose images must be there first: all that a visit would run, once any
-    /// of them interrupts, since the node is held while the others run as well.
-    fn packages(&self, node: &Node) -> Vec<&'a Package> {
+    /// Returns what must be there first: the images of all that a visit would run, once any of it
+    /// interrupts, since the node is held while the others run as well. An uninstall runs what was
+    /// installed.
+    fn wanted(&self, node: &'a Node) -> Vec<Wanted<'a>> {
+        let Scope { rollout, resource, .. } = self.scope;
         let needs = self.scope.needs(node);
         if needs.values().all(|need| need.interrupt.is_none()) {
             return Vec::new();
         }
-        needs.keys().filter_map(|name| self.scope.rollout.packages.get(name)).collect()
+        let mut all = Vec::new();
+        for (name, need) in &needs {
+            let wanted = rollout.packages.get(name);
+            let entry = self.scope.entries(node).get(&need.id);
+            if need.stage == Stage::Uninstall
+                && let Some(entry) = entry
+                && let Some((package, snapshot)) =
+                    due::uninstall_snapshot(self.scope, wanted, entry)
+            {
+                all.push(Wanted { package, snapshot });
+            }
+            let installs = !resource.deleting && need.stage != Stage::UninstallInterrupt;
+            if let Some(package) = wanted.filter(|it| installs && !it.uninstall.apply) {
+                let snapshot = self.scope.snapshot_name(package).to_owned();
+                if all.iter().all(|known| known.snapshot != snapshot) {
+                    all.push(Wanted { package, snapshot });
+                }
+            }
+        }
+        all
     }
 
     /// Returns the pull pods of a package on a node, the newest last.
-    fn pods(&self, node: &Node, package: &Package) -> Vec<&'a Executor> {
-        let snapshot = self.scope.snapshot_name(package);
+    fn pods(&self, node: &Node, wanted: &Wanted<'_>) -> Vec<&'a Executor> {
         let here = self.by_node.get(node.name.as_str()).map_or(&[][..], Vec::as_slice);
         let ours = here.iter().filter(|executor| {
-            executor.visit.node_uid == node.uid && executor.snapshot == snapshot
+            executor.visit.node_uid == node.uid && executor.snapshot == wanted.snapshot
         });
         let mut ours: Vec<&Executor> = ours.copied().collect();
         ours.sort_by_key(|executor| executor.attempt);
         ours
     }
 
-    fn arrival(&self, node: &Node, package: &Package) -> Arrival<'a> {
+    fn arrival(&self, node: &Node, wanted: &Wanted<'_>) -> Arrival<'a> {
         let now = self.scope.input.now;
-        let pods = self.pods(node, package);
+        let pods = self.pods(node, wanted);
         let Some(newest) = pods.last().copied() else { return Arrival::Missing };
         let since = pods.iter().map(|pod| pod.created).min().unwrap_or(newest.created);
         let created = newest.created;
         let fails = |image: &str, why: String, until| {
-            let image = if image.is_empty() { package.image_reference() } else { image.to_owned() };
+            let image =
+                if image.is_empty() { wanted.package.image_reference() } else { image.to_owned() };
             Arrival::Failed { failure: Failure { image, why, since }, until }
         };
         if newest.terminating {
@@ -285,7 +315,7 @@ impl<'s, 'a> Pulls<'s, 'a> {
     fn failing_elsewhere(
         &self,
         node: &Node,
-        package: &Package,
+        wanted: &Wanted<'_>,
         batch: &OpenBatch,
     ) -> Option<(Verdict, Option<Timestamp>)> {
         let kind = node.labels.get(ARCHITECTURE);
@@ -295,7 +325,7 @@ impl<'s, 'a> Pulls<'s, 'a> {
         };
         let tried = alike().filter(|other| self.by_node.contains_key(other.name.as_str()));
         let failing: Vec<(&Node, Failure)> = tried
-            .filter_map(|other| match self.arrival(other, package) {
+            .filter_map(|other| match self.arrival(other, wanted) {
                 Arrival::Failed { failure, .. } => Some((other, failure)),
                 Arrival::Missing
                 | Arrival::Pulling { .. }
@@ -312,17 +342,17 @@ impl<'s, 'a> Pulls<'s, 'a> {
         if u32::try_from(failing.len()).unwrap_or(u32::MAX) < allowed {
             return None;
         }
-        let snapshot = self.scope.snapshot_name(package);
+        let Wanted { package, snapshot } = wanted;
         let is_proven = alike().any(|other| {
             let entry = self.scope.entries(other).get(&package.id());
-            let visited = entry.is_some_and(|entry| entry.snapshot.as_deref() == Some(snapshot));
-            visited || matches!(self.arrival(other, package), Arrival::Here)
+            let visited = entry.is_some_and(|entry| entry.snapshot.as_ref() == Some(snapshot));
+            visited || matches!(self.arrival(other, wanted), Arrival::Here)
         });
         let next = after(failure.since, START_DEADLINE.saturating_mul(more.saturating_add(1)));
         (!is_proven).then(|| (failed(package, &first.name, failure), Some(next)))
     }
 
-    fn create(&self, node: &Node, package: &Package, attempt: u32) -> Action {
+    fn create(&self, node: &Node, wanted: &Wanted<'_>, attempt: u32) -> Action {
         let Scope { rollout, resource, .. } = self.scope;
         Action::CreateExecutor(ExecutorSpec {
             visit: VisitRef {
@@ -335,8 +365,8 @@ impl<'s, 'a> Pulls<'s, 'a> {
             generation: resource.generation,
             order: 0,
             attempt,
-            snapshot: self.scope.snapshot_name(package).to_owned(),
-            work: Work::Pull { package: package.clone() },
+            snapshot: wanted.snapshot.clone(),
+            work: Work::Pull { package: wanted.package.clone() },
             tolerations: rollout.tolerations.clone(),
         })
     }
@@ -372,9 +402,10 @@ pub(crate) fn plan_cleanup(input: &Input, plan: &mut Plan) {
         *range = (range.0.min(executor.attempt), range.1.max(executor.attempt));
     }
     for executor in pulls().filter(|executor| !executor.terminating) {
-        let is_wanted = wanted
-            .get(executor.visit.rollout.as_str())
-            .is_some_and(|wanted| wanted.contains(&executor.snapshot) && may_pull(input, executor));
+        let wanted = wanted.get(executor.visit.rollout.as_str());
+        let is_wanted = may_pull(input, executor)
+            && (is_uninstalled(input, executor)
+                || wanted.is_some_and(|wanted| wanted.contains(&executor.snapshot)));
         // The first says since when, the last what is wrong now.
         let is_between = attempts
             .get(&(&executor.visit, executor.snapshot.as_str()))
@@ -401,13 +432,21 @@ fn snapshots(rollout: &Rollout) -> BTreeSet<String> {
     rollout.packages.values().map(|package| package.snapshot_name(&rollout.name)).collect()
 }
 
-/// Returns whether the rollout still wants anything on the node of this pull.
+/// Returns whether the pull is of what stands on its node: an uninstall would run it.
+fn is_uninstalled(input: &Input, executor: &Executor) -> bool {
+    let node = input.observed.nodes.get(&executor.visit.node);
+    node.is_some_and(|node| node.entries(&executor.visit.rollout).contains_key(&executor.package))
+}
+
+/// Returns whether the rollout still wants anything on the node of this pull. One that is being
+/// deleted wants what it uninstalls, and nothing else.
 fn may_pull(input: &Input, executor: &Executor) -> bool {
     let VisitRef { rollout, node, node_uid, .. } = &executor.visit;
     let resource = input.observed.resources.get(rollout);
     let node = input.observed.nodes.get(node).filter(|node| node.uid == *node_uid);
     let wanted = input.desired.rollouts.get(rollout);
-    resource.is_some_and(|it| !it.deleting && !it.paused && !it.disabled)
+    resource.is_some_and(|it| !it.paused && !it.disabled)
+        && resource.is_some_and(|it| !it.deleting || is_uninstalled(input, executor))
         && node.zip(wanted).is_some_and(|(node, wanted)| wanted.selects(&node.labels))
 }
 
