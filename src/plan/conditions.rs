@@ -191,13 +191,24 @@ fn deletion_blocked(scope: &Scope<'_>, verdicts: &Verdicts) -> Option<Condition>
     }
     let is_held: fn(&Reason) -> bool = |it| matches!(it, Reason::DeletionBlocked { .. });
     let held = if scope.resource.disabled {
-        ("DisabledWithPendingUninstall", "remove the annotation nodewright.nvidia.com/disable")
+        (
+            "DisabledWithPendingUninstall",
+            "remove the annotation nodewright.nvidia.com/disable, or set uninstall.enabled to \
+             false to leave them there",
+        )
     } else if scope.resource.paused {
-        ("PausedWithPendingUninstall", "remove the annotation nodewright.nvidia.com/pause")
+        (
+            "PausedWithPendingUninstall",
+            "remove the annotation nodewright.nvidia.com/pause, or set uninstall.enabled to \
+             false to leave them there",
+        )
     } else {
-        ("BudgetZero", "raise interruptionBudget")
+        (
+            "BudgetZero",
+            "raise interruptionBudget, or set uninstall.enabled to false to leave them there",
+        )
     };
-    let kinds: [Obstruction; 4] = [
+    let kinds: [Obstruction; 5] = [
         ("MalformedNodeState", "repair or remove the annotation on the node", |it| {
             matches!(it, Reason::MalformedState { .. })
         }),
@@ -207,6 +218,9 @@ fn deletion_blocked(scope: &Scope<'_>, verdicts: &Verdicts) -> Option<Condition>
             "nodewright retry node/NAME, or set uninstall.enabled to false to leave it there",
             |it| matches!(it, Reason::Failed { .. } | Reason::InterruptFailed { .. }),
         ),
+        ("UninstallUnknown", "the deletion then goes on by itself", |it| {
+            matches!(it, Reason::PackageFinding { .. })
+        }),
         (
             "NodesNotEligible",
             "make the node eligible, delete it, or set uninstall.enabled to false",

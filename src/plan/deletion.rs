@@ -47,15 +47,13 @@ pub(crate) fn hold(scope: &Scope<'_>) -> Option<Verdict> {
     let Scope { input, rollout, resource, .. } = scope;
     let blocked = |why: &str| Some(Verdict::blocked(Reason::DeletionBlocked { why: why.into() }));
     if resource.disabled {
-        return blocked("disabled with packages still to be uninstalled: take the annotation off");
+        return blocked("it is disabled, with packages still to be uninstalled");
     }
     if resource.paused {
-        return blocked("paused with packages still to be uninstalled: take the annotation off");
+        return blocked("it is paused, with packages still to be uninstalled");
     }
     if rollout.budget.is_some_and(Budget::is_zero) {
-        return blocked(
-            "interruptionBudget is zero with packages still to be uninstalled: raise it",
-        );
+        return blocked("its interruptionBudget is zero, with packages still to be uninstalled");
     }
     match input.opening.get(&rollout.name) {
         Some(Opening::Held(Reason::ApplyingRevision { .. }) | Opening::Allowed) | None => None,

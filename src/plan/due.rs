@@ -296,11 +296,29 @@ pub(crate) fn wish(scope: &Scope<'_>, wanted: Option<&Package>, entry: Option<&E
             }
         }
         _ if installed.is_none() && (taken_off || asked) => Wish::UninstallUnknown,
-        _ if scope.resource.deleting && (uninstalls || asked) => Wish::DeletedWithUninstall,
-        _ if scope.resource.deleting => Wish::DeletedAsItIs,
+        _ if scope.resource.deleting && asked => Wish::DeletedWithUninstall,
+        _ if scope.resource.deleting => {
+            if goes_with_resource(uninstalls, wanted, entry) {
+                Wish::DeletedWithUninstall
+            } else {
+                Wish::DeletedAsItIs
+            }
+        }
         Some(_) => Wish::UninstallAsked,
         None if uninstalls => Wish::RemovedWithUninstall,
         None => Wish::RemovedAsItIs,
+    }
+}
+
+/// Returns whether a package is taken off the host before its resource goes.
+///
+/// What was installed decides, and the resource as it is now may still say otherwise: a person who
+/// edits it while it is being deleted lets an uninstall that fails go, or asks for one in time.
+fn goes_with_resource(uninstalls: bool, wanted: Option<&Package>, entry: &Entry) -> bool {
+    match wanted {
+        Some(wanted) if wanted.version.as_str() == entry.version => wanted.uninstall.enabled,
+        Some(wanted) => uninstalls && wanted.uninstall.enabled,
+        None => uninstalls,
     }
 }
 

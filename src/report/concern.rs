@@ -299,7 +299,8 @@ pub fn way_out(reason: &Reason) -> &'static str {
             "wait, or ask the owner of the pod to checkpoint and end it"
         }
         Reason::DeletionBlocked { .. } => {
-            "lift what it names, or set uninstall.enabled to false to leave the package there"
+            "remove the annotation pause or disable, or raise interruptionBudget, whichever holds \
+             it; or set uninstall.enabled to false to leave the packages there"
         }
         Reason::ReferenceMissing { .. } => "create what the package reads, or drop it from env",
         Reason::NotCreated { .. } => {

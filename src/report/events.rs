@@ -108,6 +108,8 @@ fn verdict_words(reason: &Reason) -> (&'static str, &'static str) {
     );
     if matches!(reason, Reason::DrainTimedOut { .. }) {
         ("DrainTimeout", "Evict")
+    } else if matches!(reason, Reason::DeletionBlocked { .. }) {
+        ("DeletionBlocked", "BlockDelete")
     } else if is_drain {
         ("Drain", "Wait")
     } else {

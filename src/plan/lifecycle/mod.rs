@@ -41,9 +41,10 @@ pub enum Wish {
     RemovedWithUninstall,
     /// The package is no longer in the manifest, and was installed without an uninstall.
     RemovedAsItIs,
-    /// The resource is being deleted, and the package was installed with an uninstall.
+    /// The resource is being deleted, and the package was installed with an uninstall that the
+    /// resource has not taken back since.
     DeletedWithUninstall,
-    /// The resource is being deleted, and the package was installed without an uninstall.
+    /// The resource is being deleted, and the package has no uninstall, or none any more.
     DeletedAsItIs,
     /// It is to be uninstalled, and what it was installed with is not known any more.
     UninstallUnknown,

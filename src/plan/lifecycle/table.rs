@@ -36,6 +36,8 @@ pub(super) fn due(at: At, owes: Owes, wish: Wish) -> Step {
         | Wish::UninstallAsked
         | Wish::RemovedWithUninstall
         | Wish::DeletedWithUninstall => take_off(stage, state, owes),
+        // It failed, and a person has said since that it need not go: nothing holds the resource.
+        Wish::DeletedAsItIs if has_failed_to_go(stage, state, owes) => Step::Leave,
         Wish::RemovedAsItIs | Wish::DeletedAsItIs => match stage {
             // One that was begun goes on.
             Stage::Uninstall | Stage::UninstallInterrupt => take_off(stage, state, owes),
@@ -47,6 +49,17 @@ pub(super) fn due(at: At, owes: Owes, wish: Wish) -> Step {
         },
         Wish::UninstallUnknown => Step::Finding(Finding::UninstallUnknown),
     }
+}
+
+fn has_failed_to_go(stage: Stage, state: State, owes: Owes) -> bool {
+    let at_stage = match stage {
+        Stage::Uninstall => true,
+        Stage::UninstallInterrupt => owes == Owes::Interrupt,
+        Stage::Apply | Stage::Upgrade | Stage::Config | Stage::Interrupt | Stage::PostInterrupt => {
+            false
+        }
+    };
+    at_stage && state == State::Erroring
 }
 
 /// What an uninstall that ended and was not yet followed up says.

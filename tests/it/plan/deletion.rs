@@ -8,7 +8,7 @@ use nodewright::plan::world::{End, Fate, World};
 
 use super::builders::{PackageExt, WorldExt, package, pod, rollout, world};
 
-fn resource(world: &mut World) -> &mut Resource {
+pub(super) fn resource(world: &mut World) -> &mut Resource {
     world.input.observed.resources.get_mut("tuning").expect("our resource")
 }
 
@@ -22,7 +22,7 @@ fn record(world: &World) -> &Record {
 }
 
 /// Asks for the deletion, as the API server does it: without a finalizer the object is gone.
-fn delete(world: &mut World) {
+pub(super) fn delete(world: &mut World) {
     let resource = resource(world);
     resource.deleting = true;
     if !resource.finalizer {
@@ -31,12 +31,12 @@ fn delete(world: &mut World) {
     }
 }
 
-fn is_gone(world: &World) -> bool {
+pub(super) fn is_gone(world: &World) -> bool {
     !world.input.observed.resources.contains_key("tuning")
 }
 
 /// Everything the resource did to nodes is undone, but for what is on the host.
-fn assert_left_in_order(world: &World) {
+pub(super) fn assert_left_in_order(world: &World) {
     assert!(is_gone(world), "the resource is still there");
     for node in world.input.observed.nodes.values() {
         assert!(!node.unschedulable && node.cordons.is_empty(), "left cordoned: {node:#?}");
@@ -400,9 +400,13 @@ fn a_deletion_that_may_not_uninstall_yet_says_why_and_goes_on_afterwards() {
     let source = || Reason::SourceHeld { why: "history was rewritten".to_owned() };
     let applying = || Reason::ApplyingRevision { revision: "main@sha1:abc".to_owned() };
     let cases: [Case<'_>; 5] = [
-        ("the resource cannot be deleted yet: paused", &|world| resource(world).paused = true),
-        ("the resource cannot be deleted yet: disabled", &|world| resource(world).disabled = true),
-        ("cannot be deleted yet: interruptionBudget", &|world| world.set_rollout(wanted(0))),
+        ("the resource cannot be deleted yet: it is paused", &|world| {
+            resource(world).paused = true;
+        }),
+        ("the resource cannot be deleted yet: it is disabled", &|world| {
+            resource(world).disabled = true;
+        }),
+        ("cannot be deleted yet: its interruptionBudget", &|world| world.set_rollout(wanted(0))),
         ("Wait: nothing new begins: history was rewritten", &|world| open(world, Some(source()))),
         ("", &|world| open(world, Some(applying()))),
     ];

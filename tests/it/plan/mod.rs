@@ -9,6 +9,7 @@ mod conditions;
 mod configs;
 mod cordons;
 mod deletion;
+mod deletion_uninstalls;
 mod drain_table;
 mod drains;
 mod executors;

@@ -110,8 +110,8 @@ fn wish_text(wish: Wish) -> (&'static str, &'static [&'static str]) {
             &["an install that is not complete is uninstalled too, upstream waits for it (B.15)"],
         ),
         Wish::DeletedAsItIs => (
-            "the resource is being deleted, installed without an uninstall",
-            &["an uninstall that has begun goes on, upstream drops it"],
+            "the resource is being deleted, and has no uninstall for it, or none any more",
+            &["an uninstall that has begun goes on unless it failed, upstream drops it"],
         ),
         Wish::UninstallUnknown => (
             "to be uninstalled, and what it was installed with is not known",
