@@ -32,6 +32,7 @@
 //! | `show evicted NS/NAME` | whether the pod was moved or stayed |
 //! | `expect cordoned at most N` | no more were at any moment since the beginning |
 //! | `expect cordoned never` | none ever was |
+//! | `expect on NODE TEXT only with TEXT` | its line never had the one text without the other |
 
 use k8s_openapi::api::core::v1::Node;
 use kube::api::Api;
@@ -145,6 +146,7 @@ async fn until_node(world: &World, fact: &[&str]) -> Printed {
         ["schedulable", node] => (node, Box::new(|node| !is_cordoned(node))),
         ["node", node, ..] => {
             let wanted = fact[1..].join(" ");
+            let node = node.trim_end_matches([',', ';']);
             (node, Box::new(move |node| line_of(node) == wanted))
         }
         ["on", node, text @ ..] => {
@@ -177,6 +179,18 @@ pub async fn expect(world: &World, fact: &[&str]) -> Printed {
             none if none.is_empty() => Ok(String::new()),
             nodes => Err(format!("{nodes:?} were cordoned")),
         },
+        ["on", node, text @ ..] => {
+            let text = text.join(" ");
+            let (what, with) = text.split_once(" only with ").ok_or("write TEXT only with TEXT")?;
+            let lines = world.watcher.view(world.patience).await?.lines;
+            let lines = lines.get(*node).ok_or_else(|| format!("{node} was never there"))?;
+            let mut found = lines.iter().filter(|line| line.contains(what)).peekable();
+            if found.peek().is_none() {
+                return Err(format!("{node} was never like that: {lines:#?}"));
+            }
+            let without = found.find(|line| !line.contains(with));
+            without.map_or(Ok(String::new()), |line| Err(format!("it was once: {line}")))
+        }
         _ => Err("there is no such fact to expect; see scenario/facts.rs".to_owned()),
     }
 }

@@ -3,15 +3,17 @@
 use k8s_openapi::api::apps::v1::{DaemonSet, ReplicaSet};
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{ConfigMap, Node, Pod};
+use k8s_openapi::api::events::v1::Event;
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams, PostParams};
-use kube::{Client, Resource, ResourceExt as _};
+use kube::{Client, Resource, ResourceExt};
 use nodewright::api::crd::crds;
 use nodewright::api::{DeploymentPolicy, NodeWright};
 use nodewright::clock::Clock;
 use nodewright::sim::Cluster;
 use serde::de::DeserializeOwned;
 use serde_json::json;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -96,6 +98,7 @@ impl Ground {
         remove_cluster_wide::<DeploymentPolicy>(&client).await;
         remove_cluster_wide::<Node>(&client).await;
         remove_all::<Pod>(Api::all(client.clone()), &client).await;
+        remove_events(&client).await;
         let config_maps: Api<ConfigMap> = Api::namespaced(client.clone(), NAMESPACE);
         for namespace in [NAMESPACE, "kube-node-lease"] {
             let everything = ListParams::default();
@@ -108,6 +111,19 @@ impl Ground {
                 drop(config_maps.delete(&name, &DeleteParams::default()).await);
             }
         }
+    }
+}
+
+/// Events outlive what they are about, and the next scenario has nodes of the same names.
+async fn remove_events(client: &Client) {
+    let events: Api<Event> = Api::all(client.clone());
+    let listed = events.list(&ListParams::default()).await.expect("listed").items;
+    let namespaces: BTreeSet<String> = listed.iter().filter_map(ResourceExt::namespace).collect();
+    for namespace in namespaces {
+        let events: Api<Event> = Api::namespaced(client.clone(), &namespace);
+        let (parameters, everything) = (DeleteParams::default(), ListParams::default());
+        let removed = events.delete_collection(&parameters, &everything).await;
+        drop(removed.expect("the events are removed"));
     }
 }
 

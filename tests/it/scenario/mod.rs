@@ -19,6 +19,7 @@
 //! | `reboot NODE`, `power off NODE`, `power on NODE` | what befalls the machine |
 //! | `entry NODE ROLLOUT PACKAGE VERSION STAGE STATE` | rewrites `nodeState`, as `update-state` |
 //! | `drop entry NODE ROLLOUT PACKAGE VERSION` | takes it out, as `package rerun` and `reset` |
+//! | `retry NODE ROLLOUT` | asks for another try after a failure, as `nodewright retry` |
 //! | `reset NODE ROLLOUT` | removes what `nodewright reset` removes |
 //!
 //! **Resources**, with a daemon that was started with `start --source cluster`

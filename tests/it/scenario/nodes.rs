@@ -6,6 +6,7 @@ use k8s_openapi::api::core::v1::{Node, Taint};
 use kube::ResourceExt as _;
 use kube::api::{Api, DeleteParams, Patch, PatchParams, PostParams};
 use nodewright::api::keys;
+use nodewright::cluster::retry::{failed_visits, retry as try_again};
 use nodewright::sim::scene::{NodeGroup, Scene};
 use serde_json::{Value, json};
 
@@ -72,8 +73,19 @@ pub async fn run(world: &World, words: &[&str], input: &str) -> Option<Printed> 
             }});
             change(world, node, "kubectl", gone).await
         }
+        ["retry", node, rollout] => retry(world, node, rollout).await,
         _ => return None,
     })
+}
+
+/// As `nodewright retry` does.
+async fn retry(world: &World, node: &str, rollout: &str) -> Printed {
+    let client = world.ground.client("person");
+    let failed = failed_visits(&client, node, world.clock).await.map_err(|error| chain(&error))?;
+    let visit = failed.into_iter().flatten().find(|visit| visit.rollout == *rollout);
+    let visit = visit.ok_or_else(|| format!("no visit of {rollout} failed on {node}"))?;
+    try_again(&client, &visit, world.clock).await.map_err(|error| chain(&error))?;
+    Ok(String::new())
 }
 
 fn switch(turn: impl FnOnce()) -> Printed {

@@ -1,6 +1,7 @@
 //! Watches the nodes and remembers how many were cordoned at once: the budget as users see it.
 //!
-//! In go the watch events of all nodes, out comes a [`View`]: the peak, and who was ever cordoned.
+//! In go the watch events of all nodes, out comes a [`View`]: the peak, who was ever cordoned, and
+//! what each node was like at any time.
 //! It must never answer from an incomplete view, since "never cordoned" is what a blind watcher
 //! sees: a broken watch goes on where it was, [`Watcher::view`] waits until everything that a list
 //! shows has passed by, and a gap in what was seen is an error of its own.
@@ -16,6 +17,8 @@ use kube::core::{ObjectList, Status};
 use kube::{Client, ResourceExt};
 use nodewright::clock::Clock;
 use tokio::task::JoinHandle;
+
+use super::view::line_of;
 
 /// How long a watch stays open before it is begun anew where it was, in seconds; servers end
 /// longer ones by themselves.
@@ -39,6 +42,8 @@ pub struct View {
     pub peak: usize,
     /// The nodes that were ever cordoned.
     pub ever_cordoned: BTreeSet<String>,
+    /// What each node was like, as `show nodes` has it, in order.
+    pub lines: BTreeMap<String, Vec<String>>,
 }
 
 #[derive(Debug, Default)]
@@ -49,6 +54,7 @@ struct Seen {
     cordoned: BTreeSet<String>,
     peak: usize,
     ever: BTreeSet<String>,
+    lines: BTreeMap<String, Vec<String>>,
     /// Why a watch or list had to be tried again; nothing was missed by that.
     breaks: Vec<String>,
     /// Why the nodes had to be listed anew; what they were in between, nobody saw.
@@ -106,7 +112,8 @@ impl Watcher {
         if !seen.gaps.is_empty() {
             return Err(format!("the watch of the nodes has a gap; {}", seen.told()));
         }
-        Ok(View { peak: seen.peak, ever_cordoned: seen.ever.clone() })
+        let (peak, ever_cordoned) = (seen.peak, seen.ever.clone());
+        Ok(View { peak, ever_cordoned, lines: seen.lines.clone() })
     }
 
     /// Ends the watch, with its panic if it had one.
@@ -139,6 +146,10 @@ impl Seen {
         let name = node.name_any();
         self.versions.insert(name.clone(), version_of(node));
         self.there.insert(name.clone());
+        let (lines, line) = (self.lines.entry(name.clone()).or_default(), line_of(node));
+        if lines.last() != Some(&line) {
+            lines.push(line);
+        }
         if node.spec.as_ref().and_then(|spec| spec.unschedulable) == Some(true) {
             self.ever.insert(name.clone());
             self.cordoned.insert(name);

@@ -10,7 +10,7 @@ use nodewright::clock::Clock;
 use nodewright::sim::{Cluster, Fault, Matching, Verb};
 use serde_json::json;
 
-use super::watcher::{View, Watcher};
+use super::watcher::Watcher;
 
 const PATIENCE: Duration = Duration::from_mins(1);
 
@@ -57,9 +57,15 @@ impl Fleet {
     }
 }
 
-fn view(peak: usize, ever_cordoned: &[&str]) -> View {
-    let ever_cordoned: BTreeSet<String> = ever_cordoned.iter().map(ToString::to_string).collect();
-    View { peak, ever_cordoned }
+/// What is looked at of a view.
+type Cordons = (usize, BTreeSet<String>);
+
+async fn seen(watcher: &Watcher) -> Result<Cordons, String> {
+    watcher.view(PATIENCE).await.map(|view| (view.peak, view.ever_cordoned))
+}
+
+fn cordons(peak: usize, ever: &[&str]) -> Result<Cordons, String> {
+    Ok((peak, ever.iter().map(ToString::to_string).collect()))
 }
 
 #[tokio::test(start_paused = true)]
@@ -67,15 +73,15 @@ async fn what_was_cordoned_when_it_started_and_what_just_was_both_count() {
     let fleet = Fleet::new().await;
     fleet.cordon("n1", true).await;
     let watcher = fleet.watcher().await;
-    assert_eq!(watcher.view(PATIENCE).await, Ok(view(1, &["n1"])));
+    assert_eq!(seen(&watcher).await, cordons(1, &["n1"]));
     // Nothing passes between the last change and the question, nor between two changes.
     fleet.cordon("n2", true).await;
     fleet.cordon("n2", false).await;
-    assert_eq!(watcher.view(PATIENCE).await, Ok(view(2, &["n1", "n2"])));
+    assert_eq!(seen(&watcher).await, cordons(2, &["n1", "n2"]));
     fleet.add("n3").await;
     fleet.cordon("n3", true).await;
     fleet.nodes.delete("n3", &DeleteParams::default()).await.expect("deleted");
-    assert_eq!(watcher.view(PATIENCE).await, Ok(view(2, &["n1", "n2", "n3"])));
+    assert_eq!(seen(&watcher).await, cordons(2, &["n1", "n2", "n3"]));
     watcher.stop().await;
 }
 
@@ -96,7 +102,7 @@ async fn a_watch_that_is_refused_or_breaks_goes_on_where_it_was() {
         fleet.pass(1).await;
         fleet.cordon("n1", true).await;
         fleet.cordon("n1", false).await;
-        assert_eq!(watcher.view(PATIENCE).await, Ok(view(1, &["n1"])));
+        assert_eq!(seen(&watcher).await, cordons(1, &["n1"]));
         watcher.stop().await;
     }
 }
@@ -127,14 +133,14 @@ async fn a_watch_that_delivers_nothing_is_no_proof_that_nothing_happened() {
     let fleet = Fleet::new().await;
     let watcher = fleet.watcher().await;
     fleet.cluster.faults().stall_watches("nodes");
-    assert_eq!(watcher.view(PATIENCE).await, Ok(view(0, &[])), "nothing happened yet");
+    assert_eq!(seen(&watcher).await, cordons(0, &[]), "nothing happened yet");
     fleet.cordon("n1", true).await;
     let why = watcher.view(PATIENCE).await.expect_err("nothing was delivered");
     assert!(why.starts_with("the watch of the nodes is behind, n1 is at "), "{why}");
     fleet.nodes.delete("n2", &DeleteParams::default()).await.expect("deleted");
     fleet.cordon("n1", false).await;
     fleet.cluster.faults().resume_watches("nodes");
-    assert_eq!(watcher.view(PATIENCE).await, Ok(view(1, &["n1"])));
+    assert_eq!(seen(&watcher).await, cordons(1, &["n1"]));
 
     fleet.refuse(Verb::Watch, usize::MAX, Fault::Forbidden);
     fleet.cluster.faults().drop_watches("nodes");
@@ -155,6 +161,19 @@ async fn a_node_that_is_gone_must_have_been_seen_going() {
     let why = watcher.view(PATIENCE).await.expect_err("its cordon was not seen either");
     assert!(why.contains("n2 is gone and was not seen going"), "{why}");
     fleet.cluster.faults().resume_watches("nodes");
-    assert_eq!(watcher.view(PATIENCE).await, Ok(view(1, &["n2"])));
+    assert_eq!(seen(&watcher).await, cordons(1, &["n2"]));
+    watcher.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn every_version_of_a_node_that_differs_is_kept_as_a_line() {
+    let fleet = Fleet::new().await;
+    let watcher = fleet.watcher().await;
+    fleet.cordon("n1", true).await;
+    fleet.cordon("n1", true).await;
+    fleet.cordon("n1", false).await;
+    let view = watcher.view(PATIENCE).await.expect("nothing was missed");
+    assert_eq!(view.lines["n1"], ["n1", "n1 cordoned by others", "n1"]);
+    assert_eq!(view.lines["n2"], ["n2"]);
     watcher.stop().await;
 }
