@@ -9,11 +9,14 @@
 //! `tests/it/plan/lifecycle_table/steps.txt` spells the table out, with the differences from
 //! upstream.
 
+mod asked;
 mod table;
 
 use std::fmt;
 
 use crate::model::{Group, Stage, State};
+
+pub use asked::{Asked, watch};
 
 /// What is wanted of a package, against what stands on the node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -278,6 +281,7 @@ pub type At = Option<(Stage, State)>;
 
 /// Returns the step that follows: the table.
 pub fn step(at: At, owes: Owes, wish: Wish, seen: Seen) -> Step {
+    asked::note(at, owes, wish, seen);
     match seen {
         Seen::Untouched => table::due(at, owes, wish),
         Seen::Idle => table::in_hand(at, owes, wish),

@@ -6,7 +6,8 @@ use super::parts::first_stage;
 use super::{End, Images, World};
 use crate::model::{
     Action, CordonMark, Executor, ExecutorPhase, ExecutorSpec, Group, NodeCleaning, NodePatch,
-    NodeRollout, PatchKind, PodRef, Refusal, RefusalCause, Snapshot, TaintPatch, UpstreamMaps,
+    NodeRollout, PatchKind, PodRef, Refusal, Rejection, Snapshot, SnapshotSpec, TaintPatch,
+    UpstreamMaps,
 };
 
 impl World {
@@ -15,15 +16,7 @@ impl World {
         let version = self.next_version();
         let observed = &mut self.input.observed;
         match action {
-            Action::CreateSnapshot(spec) => {
-                let name = spec.package.snapshot_name(&spec.rollout);
-                let snapshot = Snapshot {
-                    rollout: spec.rollout.clone(),
-                    uid: format!("uid-{name}-{version}"),
-                    package: spec.package.clone(),
-                };
-                observed.snapshots.insert(name, snapshot).is_none()
-            }
+            Action::CreateSnapshot(spec) => self.create_snapshot(spec, &version),
             Action::DeleteSnapshot(reference) => {
                 let known = observed.snapshots.get(&reference.name);
                 known.is_some_and(|known| known.uid == reference.uid)
@@ -155,17 +148,42 @@ impl World {
     fn evict(&mut self, pod: &PodRef) -> bool {
         if self.guarded.contains(&pod.uid) {
             let message = "Cannot evict pod as it would violate the pod's disruption budget.";
-            let refusal = Refusal {
-                at: self.input.now,
-                message: message.to_owned(),
-                cause: RefusalCause::Unknown,
-            };
+            let cause = self.causes.get(&pod.uid).cloned().unwrap_or_default();
+            let refusal = Refusal { at: self.input.now, message: message.to_owned(), cause };
             self.input.observed.refusals.insert(pod.uid.clone(), refusal);
             return false;
         }
         let mut pods = self.input.observed.pods.values_mut().flat_map(BTreeMap::values_mut);
         let Some(found) = pods.find(|there| there.reference == *pod) else { return false };
         found.terminating = true;
+        true
+    }
+
+    fn create_snapshot(&mut self, spec: &SnapshotSpec, version: &str) -> bool {
+        let name = spec.package.snapshot_name(&spec.rollout);
+        if self.reject(&name) {
+            return false;
+        }
+        let snapshot = Snapshot {
+            rollout: spec.rollout.clone(),
+            uid: format!("uid-{name}-{version}"),
+            package: spec.package.clone(),
+        };
+        self.input.observed.snapshots.insert(name, snapshot).is_none()
+    }
+
+    /// Returns whether the API server refuses to create something, and remembers since when, as
+    /// the edge does.
+    fn reject(&mut self, key: &str) -> bool {
+        let rejections = &mut self.input.observed.rejections;
+        if !self.rejecting {
+            rejections.remove(key);
+            return false;
+        }
+        let now = self.input.now;
+        let since = rejections.get(key).map_or(now, |known| known.since);
+        let message = "exceeded quota".to_owned();
+        rejections.insert(key.to_owned(), Rejection { since, at: now, message });
         true
     }
 
@@ -181,7 +199,9 @@ impl World {
             spec.attempt,
             if group == Group::Pull { spec.snapshot.as_str() } else { "" },
         );
-        if self.input.observed.executors.contains_key(&name) {
+        if self.input.observed.executors.contains_key(&name)
+            || self.reject(&spec.visit.executor_key(group, &package.name))
+        {
             return false;
         }
         let executor = Executor {

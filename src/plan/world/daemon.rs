@@ -178,6 +178,7 @@ impl World {
         match action {
             Action::CreateSnapshot(_) | Action::DeleteSnapshot(_) => {
                 seen.snapshots.clone_from(&truth.snapshots);
+                seen.rejections.clone_from(&truth.rejections);
             }
             Action::WriteStatus(write) => seen.copy_resource(truth, &write.rollout),
             Action::SetFinalizer(write) => seen.copy_resource(truth, &write.rollout),
@@ -194,7 +195,10 @@ impl World {
             }
             Action::CreateExecutor(_)
             | Action::DeleteExecutors { .. }
-            | Action::DeleteExecutor { .. } => seen.executors.clone_from(&truth.executors),
+            | Action::DeleteExecutor { .. } => {
+                seen.executors.clone_from(&truth.executors);
+                seen.rejections.clone_from(&truth.rejections);
+            }
             Action::DeleteUpstreamWork { .. } => seen.upstream.clone_from(&truth.upstream),
             Action::WriteNodeMetadata(_) => {}
         }

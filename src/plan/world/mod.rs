@@ -20,7 +20,7 @@ use jiff::{SignedDuration, Timestamp};
 use super::{Names, plan};
 use crate::model::{
     Action, Desired, ExecutorSpec, Floor, Input, Node, NodeRules, Observed, Pod, PodRef, Record,
-    Resource, Rollout, Stage, VerdictKind,
+    RefusalCause, Resource, Rollout, Stage, VerdictKind,
 };
 
 pub use daemon::{Fate, Tick};
@@ -38,6 +38,10 @@ pub struct World {
     pub completed: Vec<(String, String, String, Stage, u64)>,
     /// Pods that a budget does not let go, by UID.
     pub guarded: BTreeSet<String>,
+    /// What is found behind their refusals, by UID; else nothing is.
+    pub causes: BTreeMap<String, RefusalCause>,
+    /// The API server takes no executor and no snapshot.
+    pub rejecting: bool,
     /// How images come to nodes.
     pub images: Images,
     /// Most nodes in progress at once, by rollout.
@@ -80,6 +84,8 @@ impl World {
             reboots: BTreeMap::new(),
             completed: Vec::new(),
             guarded: BTreeSet::new(),
+            causes: BTreeMap::new(),
+            rejecting: false,
             images: Images::AtHand,
             peak: BTreeMap::new(),
             issued: BTreeMap::new(),

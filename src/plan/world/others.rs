@@ -78,6 +78,13 @@ impl World {
         });
     }
 
+    /// Another machine boots as this node: the Node object stays, and nothing we did is on it.
+    pub fn replace_host(&mut self, name: &str) {
+        let other = self.next_version();
+        self.change_node(name, |node| node.machine_id = format!("machine-{name}-{other}"));
+        self.reboot(name);
+    }
+
     /// Somebody deletes a resource: it stays while our finalizer is on it.
     pub fn delete_rollout(&mut self, name: &str) {
         let version = self.next_version();

@@ -3,7 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
-use nodewright::model::{Budget, CordonMark, Plan, PodRef, Reason, Rollout, Verdict, VerdictKind};
+use nodewright::model::{
+    Budget, CordonMark, Node, Plan, PodRef, Reason, Rollout, Verdict, VerdictKind,
+};
 use nodewright::plan::plan;
 use nodewright::plan::world::{End, Fate, World};
 
@@ -14,6 +16,9 @@ use super::story::{Broken, Story};
 /// rollouts one after another, fourteen nodes one by one, each with an install, an interrupt and a
 /// verification, and back-offs between.
 const ROUNDS_MAX: usize = 400;
+
+/// The taint of nodes that wait for what is required before they take workloads.
+const RUNTIME_TAINT: &str = "nodewright.nvidia.com=";
 
 /// Rounds without any change after which nothing more will come: more than any back-off, drain
 /// time-out or deadline takes.
@@ -28,7 +33,13 @@ impl Story {
         let stuck = left.iter().any(|(_, verdict)| needs_somebody(&verdict.reason));
         for (node, verdict) in &left {
             // Its batch is held up by a node that says whom it needs.
-            let behind = stuck && matches!(verdict.reason, Reason::WaitingForBatch { .. });
+            let behind = stuck
+                && match &verdict.reason {
+                    Reason::WaitingForBatch { .. } => true,
+                    // It waits for a rollout that such a node holds up.
+                    Reason::TaintNotTolerated { taint } => taint.starts_with(RUNTIME_TAINT),
+                    _ => false,
+                };
             if !behind && !needs_somebody(&verdict.reason) {
                 return Err(Broken::new("converges", self.stuck(node, verdict)));
             }
@@ -48,6 +59,10 @@ impl Story {
         let Verdict { kind, reason } = verdict;
         let Some(node) = self.world.input.observed.nodes.get(node) else { return String::new() };
         let mut text = format!("{}: {kind:?} {reason}", node.name);
+        for (name, verdicts) in plan(&self.world.input).verdicts {
+            let verdict = verdicts.get(&node.name).map(|verdict| verdict.reason.to_string());
+            let _ = write!(text, "; {name} says {verdict:?}");
+        }
         for (name, state) in &node.rollouts {
             let _ = write!(text, "; {name}:");
             for (id, entry) in &state.entries {
@@ -57,6 +72,16 @@ impl Story {
                 let (phase, outcome) = (record.phase, record.outcome);
                 let _ = write!(text, " {phase} {outcome:?} held {}", record.held);
                 let _ = write!(text, " due {:?}", record.interrupts_due);
+            }
+        }
+        let down = |node: &&Node| node.unschedulable || !node.ready || !node.cordons.is_empty();
+        for node in self.world.input.observed.nodes.values().filter(down) {
+            let Node { name, unschedulable, ready, cordons, .. } = node;
+            let _ = write!(text, "; {name}: cordoned {unschedulable}, ready {ready}, {cordons:?}");
+            for (name, state) in &node.rollouts {
+                let record = state.record.as_ref();
+                let end = record.map(|it| (it.phase, it.outcome, it.held, it.reason.clone()));
+                let _ = write!(text, " {name} {end:?}");
             }
         }
         text
@@ -98,7 +123,8 @@ impl Story {
                 return Ok(tick > 0);
             }
         }
-        Err(Broken::new("comes to rest", "still acts after 100 ticks"))
+        let detail = format!("still acts after 100 ticks: {:?}", self.last);
+        Err(Broken::new("comes to rest", detail))
     }
 
     /// People do what the reasons ask for: a corrected version of everything.
@@ -106,6 +132,11 @@ impl Story {
         self.world.input.observed.pods.clear();
         for name in std::mem::take(&mut self.world.foreign) {
             self.world.change_node(&name, |node| node.unschedulable = false);
+        }
+        let held: Vec<String> =
+            held_after_failure(&self.world).into_iter().map(str::to_owned).collect();
+        for name in &held {
+            self.world.uncordon(name, "kubectl");
         }
         fleet::renew(&mut self.world);
     }
@@ -144,7 +175,8 @@ fn cordons_are_as_before(world: &World) -> Result<(), Broken> {
             continue;
         }
         let ours = node.cordons.iter().any(|mark| matches!(mark, CordonMark::Rollout(_)));
-        let left = node.cordons.contains(&CordonMark::RuntimeRequired);
+        // A mark on a node that somebody uncordoned and that nobody selects says nothing.
+        let left = node.unschedulable && node.cordons.contains(&CordonMark::RuntimeRequired);
         let foreign = world.foreign.contains(&node.name) || left;
         if ours || node.unschedulable != foreign {
             let detail =
@@ -183,6 +215,10 @@ fn heal(world: &mut World) {
             node.claims.clear();
             node.hold = None;
             node.ignored = false;
+            node.gpus = Some(fleet::GPUS);
+            for state in node.rollouts.values_mut() {
+                state.malformed = None;
+            }
             node.taints.retain(|taint| taint.key != "dedicated");
         });
         let held = world.input.observed.nodes[name].rollouts.values().any(|state| {
@@ -193,6 +229,8 @@ fn heal(world: &mut World) {
         }
     }
     world.guarded.clear();
+    world.rejecting = false;
+    world.input.observed.rejections.clear();
     world.input.observed.refusals.clear();
     world.input.opening.clear();
     for resource in world.input.observed.resources.values_mut() {
@@ -229,8 +267,40 @@ fn ends(world: &mut World) -> bool {
     for name in &active {
         world.end(name, End::Success);
     }
+    let opened = uncordons(world) | untaints(world);
     world.pass(2);
-    !active.is_empty() || !leaving.is_empty()
+    opened || !active.is_empty() || !leaving.is_empty()
+}
+
+/// Somebody has looked at the nodes that were left cordoned when their taint went.
+fn uncordons(world: &mut World) -> bool {
+    let nodes = world
+        .input
+        .observed
+        .nodes
+        .values()
+        .filter(|node| node.unschedulable && node.cordons == [CordonMark::RuntimeRequired]);
+    let names: Vec<String> = nodes.map(|node| node.name.clone()).collect();
+    for name in &names {
+        world.uncordon(name, "kubectl");
+    }
+    !names.is_empty()
+}
+
+/// Somebody takes the taint away that nothing asks for any more.
+fn untaints(world: &mut World) -> bool {
+    let rules = world.input.rules.clone();
+    let rollouts = &world.input.desired.rollouts;
+    let left = world.input.observed.nodes.values().filter(|node| {
+        let mut gates = rollouts.values().filter(|rollout| rollout.runtime_required);
+        node.taints.iter().any(|taint| rules.is_runtime_taint(taint))
+            && !gates.any(|rollout| rollout.selects(&node.labels))
+    });
+    let names: Vec<String> = left.map(|node| node.name.clone()).collect();
+    for name in &names {
+        world.change_node(name, |node| node.taints.retain(|it| !rules.is_runtime_taint(it)));
+    }
+    !names.is_empty()
 }
 
 fn is_done(plan: &Plan) -> bool {

@@ -25,6 +25,7 @@ const DAEMON: &[Row] = &[
 const HOSTS: &[Row] = &[
     (60, |rng| Event::End { which: rng.u16(..), end: End::Success }),
     (6, |rng| Event::End { which: rng.u16(..), end: End::Failure }),
+    (8, |rng| Event::FailAgain { which: rng.u16(..) }),
     (3, |rng| Event::End { which: rng.u16(..), end: End::Partly }),
     (5, |rng| Event::End { which: rng.u16(..), end: End::Disruption }),
     (2, |rng| Event::End { which: rng.u16(..), end: End::Vanish }),
@@ -36,12 +37,17 @@ const HOSTS: &[Row] = &[
     (4, |rng| Event::ComeBack { node: rng.u8(..) }),
     (2, |rng| Event::Ready { node: rng.u8(..), ready: false }),
     (4, |rng| Event::Ready { node: rng.u8(..), ready: true }),
+    (1, |rng| Event::Gpus { node: rng.u8(..), offered: false }),
+    (2, |rng| Event::Gpus { node: rng.u8(..), offered: true }),
+    (1, |_| Event::Reject { rejecting: true }),
+    (4, |_| Event::Reject { rejecting: false }),
 ];
 
 const PEOPLE: &[Row] = &[
     (3, |rng| Event::Cordon { node: rng.u8(..) }),
     (3, |rng| Event::Uncordon { node: rng.u8(..), by: Hand::Person }),
     (3, |rng| Event::Uncordon { node: rng.u8(..), by: Hand::Controller }),
+    (5, |rng| Event::Fight { which: rng.u8(..) }),
     (1, |rng| Event::Claim { node: rng.u8(..), claimed: true }),
     (3, |rng| Event::Claim { node: rng.u8(..), claimed: false }),
     (1, |rng| Event::Hold { node: rng.u8(..), held: true }),
@@ -73,8 +79,9 @@ const SPECS: &[Row] = &[
     (1, |rng| edit(Edit::Policy { to: rng.u8(..) }, rng)),
     (1, |rng| Event::Delete { rollout: rng.u8(..) }),
     (5, |rng| Event::Create { rollout: rng.u8(..) }),
-    (1, |rng| Event::Open { rollout: rng.u8(..), open: false }),
-    (3, |rng| Event::Open { rollout: rng.u8(..), open: true }),
+    (1, |rng| Event::Open { rollout: rng.u8(..), open: false, why: rng.u8(..) }),
+    (3, |rng| Event::Open { rollout: rng.u8(..), open: true, why: 0 }),
+    (1, |rng| edit(Edit::Runtime { to: rng.u8(..) }, rng)),
 ];
 
 const FLEET: &[Row] = &[
@@ -87,12 +94,18 @@ const FLEET: &[Row] = &[
     (1, |rng| Event::Taint { node: rng.u8(..), tainted: true }),
     (3, |rng| Event::Taint { node: rng.u8(..), tainted: false }),
     (1, |rng| Event::Deleting { node: rng.u8(..) }),
+    (1, |rng| Event::Spoil { node: rng.u8(..), rollout: rng.u8(..), spoilt: true }),
+    (3, |rng| Event::Spoil { node: rng.u8(..), rollout: rng.u8(..), spoilt: false }),
+    (1, |rng| Event::NewHost { node: rng.u8(..) }),
 ];
 
 const PODS: &[Row] = &[
     (6, |rng| Event::Arrive { node: rng.u8(..), kind: PodKind::Web }),
     (4, |rng| Event::Arrive { node: rng.u8(..), kind: PodKind::Training }),
     (2, |rng| Event::Arrive { node: rng.u8(..), kind: PodKind::Guarded }),
+    (1, |rng| Event::Arrive { node: rng.u8(..), kind: PodKind::Hopeless }),
+    (1, |rng| Event::Arrive { node: rng.u8(..), kind: PodKind::Doubled }),
+    (1, |rng| Event::Arrive { node: rng.u8(..), kind: PodKind::Unready }),
     (1, |rng| Event::Arrive { node: rng.u8(..), kind: PodKind::Unmanaged }),
     (1, |rng| Event::Arrive { node: rng.u8(..), kind: PodKind::EmptyDir }),
     (1, |rng| Event::Arrive { node: rng.u8(..), kind: PodKind::DaemonSet }),
@@ -107,6 +120,7 @@ const PODS: &[Row] = &[
 const TIME: &[Row] = &[
     (60, |rng| Event::Pass { seconds: rng.u32(1..30) }),
     (20, |rng| Event::Pass { seconds: rng.u32(30..400) }),
+    (3, |rng| Event::Pass { seconds: rng.u32(900..2_000) }),
     (2, |rng| Event::Pass { seconds: rng.u32(3_000..8_000) }),
 ];
 

@@ -22,6 +22,8 @@ pub enum Event {
     Pass { seconds: u32 },
     /// An executor ends.
     End { which: u16, end: End },
+    /// An executor that is not the first fails, as the one before it did.
+    FailAgain { which: u16 },
     /// A kubelet cannot start an executor.
     Stall { which: u16, reason: &'static str },
     /// A host reboots by itself.
@@ -36,6 +38,8 @@ pub enum Event {
     Cordon { node: u8 },
     /// Somebody lifts a node's cordon.
     Uncordon { node: u8, by: Hand },
+    /// A controller lifts a cordon of ours.
+    Fight { which: u8 },
     /// Another operator starts, or ends, its work on a node.
     Claim { node: u8, claimed: bool },
     /// Somebody asks to start nothing on a node, or takes it back.
@@ -54,8 +58,8 @@ pub enum Event {
     Create { rollout: u8 },
     /// A spec is edited.
     Edit { rollout: u8, edit: Edit },
-    /// Nothing new may begin for a rollout, or may again.
-    Open { rollout: u8, open: bool },
+    /// Nothing new may begin for a rollout, for one of several reasons, or may again.
+    Open { rollout: u8, open: bool, why: u8 },
     /// A node joins.
     Join { pool: bool },
     /// A node leaves.
@@ -76,6 +80,14 @@ pub enum Event {
     Finish { which: u16 },
     /// A budget lets a pod go.
     Unguard,
+    /// The API server takes no pod and no ConfigMap of ours, or takes them again.
+    Reject { rejecting: bool },
+    /// An annotation of a node is spoilt, or mended.
+    Spoil { node: u8, rollout: u8, spoilt: bool },
+    /// A node offers no GPUs any more, or all of them again.
+    Gpus { node: u8, offered: bool },
+    /// Another machine boots as the same Node object.
+    NewHost { node: u8 },
 }
 
 /// Who lifts a cordon.
@@ -108,6 +120,8 @@ pub enum Edit {
     UninstallApply { which: u8 },
     /// One package comes to depend on another, or no longer.
     Depend { which: u8, on: u8 },
+    /// What the taint of nodes that join asks for.
+    Runtime { to: u8 },
     /// `serial` is toggled.
     Serial,
     /// Another budget.
@@ -128,6 +142,12 @@ pub enum PodKind {
     Web,
     Training,
     Guarded,
+    /// Its budget will never let it go.
+    Hopeless,
+    /// Two budgets cover it.
+    Doubled,
+    /// A budget counts it, and it is not ready.
+    Unready,
     Unmanaged,
     EmptyDir,
     DaemonSet,

@@ -4,11 +4,14 @@ use fastrand::Rng;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use kube::core::Selector;
 use nodewright::model::{Budget, InterruptKind, Package, Policy, Rollout, Sequencing};
-use nodewright::plan::world::World;
+use nodewright::plan::world::{Images, World};
 
 use super::super::builders::noon;
 use super::super::builders::{PackageExt, interrupt, package, rollout};
 use super::event::Edit;
+
+/// GPUs that a node of the pool offers when all is well.
+pub const GPUS: u32 = 8;
 
 /// Rollouts of a history: the first runs on every node, the second on one pool, the third on all.
 pub const ROLLOUTS: [&str; 3] = ["base", "tuning", "extras"];
@@ -24,9 +27,11 @@ pub fn fleet(rng: &mut Rng) -> World {
     for number in 0..rng.u32(8..12) {
         let pool = if rng.u8(..) < 170 { "gpu" } else { "cpu" };
         world.add_node(&format!("node-{number:02}"), &[("pool", pool)]);
+        world.change_node(&format!("node-{number:02}"), |node| node.gpus = Some(GPUS));
         world.pass(1);
     }
-    world.input.floor.stop_after = [Some(2), Some(2), None][rng.usize(0..3)];
+    world.images = if rng.u8(..) < 64 { Images::Pulled } else { Images::AtHand };
+    world.input.floor.stop_after = [Some(1), Some(2), None][rng.usize(0..3)];
     world.input.floor.max_disturbed_percent = [10, 30][rng.usize(0..2)];
     let rollouts = if rng.u8(..) < 80 { 3 } else { 2 };
     for name in &ROLLOUTS[..rollouts] {
@@ -45,12 +50,21 @@ pub fn fresh(name: &str, rng: &mut Rng) -> Rollout {
         "tuning" => 200,
         _ => 300,
     };
+    if rng.u8(..) < 48 {
+        runtime(&mut all, rng.u8(..));
+    }
     if rng.u8(..) < 64 {
         all.sequencing = Sequencing::All;
     }
     all.serial = rng.u8(..) < 40;
     for which in 0..2 + rng.u8(0..2) {
         edit(&mut all, Edit::Add { which: which.wrapping_add(rng.u8(0..2)) });
+    }
+    if rng.u8(..) < 64 {
+        edit(&mut all, Edit::Depend { which: rng.u8(..), on: rng.u8(..) });
+    }
+    if rng.u8(..) < 64 {
+        edit(&mut all, Edit::UninstallEnabled { which: rng.u8(..) });
     }
     all
 }
@@ -97,6 +111,7 @@ pub fn edit(rollout: &mut Rollout, edit: Edit) {
                 }
             }
         }
+        Edit::Runtime { to } => runtime(rollout, to),
         Edit::Serial => rollout.serial = !rollout.serial,
         Edit::Budget { to } => {
             rollout.budget = match to % 8 {
@@ -191,12 +206,20 @@ fn edit_package(rollout: &mut Rollout, which: u8, edit: Edit) {
         | Edit::Remove { .. }
         | Edit::Depend { .. }
         | Edit::Serial
+        | Edit::Runtime { .. }
         | Edit::Budget { .. }
         | Edit::Sequencing
         | Edit::Priority { .. }
         | Edit::Drain { .. }
         | Edit::Policy { .. } => {}
     }
+}
+
+/// What the rollout asks of the taint of nodes that join.
+fn runtime(rollout: &mut Rollout, to: u8) {
+    rollout.runtime_required = !to.is_multiple_of(4);
+    rollout.auto_taint_new_nodes = rollout.runtime_required && to % 4 > 1;
+    rollout.runtime_required_cordon_after = to % 4 == 3;
 }
 
 /// A package depends on an earlier one by name, so that there is no cycle.

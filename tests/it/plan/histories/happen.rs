@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 
 use fastrand::Rng;
 use nodewright::model::{
-    AtRelease, Claim, Controller, Opening, PodPhase, PodRef, Reason, Rollout, Taint, TaintEffect,
+    AtRelease, Claim, Controller, DisruptionBudget, NodeRollout, Opening, PodPhase, PodRef, Reason,
+    RefusalCause, Rollout, Taint, TaintEffect,
 };
-use nodewright::plan::world::{Fate, World};
+use nodewright::plan::world::{End, Fate, World};
 
 use super::super::builders::pod;
 use super::event::{Edit, Event, Hand, PodKind};
@@ -33,6 +34,7 @@ impl Story {
                     world.end(name, end);
                 }
             }
+            Event::FailAgain { which } => fail_again(world, which),
             Event::Stall { which, reason } => stall(world, which, reason),
             Event::Delete { rollout } => {
                 let name = name_of(rollout);
@@ -41,15 +43,16 @@ impl Story {
             }
             Event::Create { rollout } => self.create(name_of(rollout)),
             Event::Edit { rollout, edit } => edited(world, name_of(rollout), edit),
-            Event::Open { rollout, open } => opened(world, name_of(rollout), open),
-            Event::Pause { rollout, paused } => {
-                if let Some(resource) = world.input.observed.resources.get_mut(name_of(rollout)) {
-                    resource.paused = paused;
-                }
-            }
-            Event::Disable { rollout, disabled } => {
-                if let Some(resource) = world.input.observed.resources.get_mut(name_of(rollout)) {
-                    resource.disabled = disabled;
+            Event::Open { rollout, open, why } => opened(world, name_of(rollout), open, why),
+            Event::Fight { which } => fight(world, which),
+            Event::Reject { rejecting } => world.rejecting = rejecting,
+            Event::Pause { rollout, .. } | Event::Disable { rollout, .. } => {
+                if let Some(it) = world.input.observed.resources.get_mut(name_of(rollout)) {
+                    match event {
+                        Event::Pause { paused, .. } => it.paused = paused,
+                        Event::Disable { disabled, .. } => it.disabled = disabled,
+                        _ => {}
+                    }
                 }
             }
             Event::Join { pool } => self.join(pool),
@@ -73,6 +76,9 @@ impl Story {
             | Event::Ignore { node, .. }
             | Event::Taint { node, .. }
             | Event::Deleting { node }
+            | Event::Spoil { node, .. }
+            | Event::Gpus { node, .. }
+            | Event::NewHost { node }
             | Event::Arrive { node, .. } => {
                 let names: Vec<&String> = world.input.observed.nodes.keys().collect();
                 if let Some(name) = nth(&names, node.into()) {
@@ -125,6 +131,11 @@ impl Story {
                 }
             }),
             Event::Deleting { .. } => world.change_node(name, |node| node.deleting = true),
+            Event::Spoil { rollout, spoilt, .. } => spoil(world, name, name_of(rollout), spoilt),
+            Event::Gpus { offered, .. } => world.change_node(name, |node| {
+                node.gpus = offered.then_some(fleet::GPUS);
+            }),
+            Event::NewHost { .. } => new_host(world, name),
             Event::Arrive { kind, .. } => self.arrive(name, kind),
             _ => {}
         }
@@ -150,7 +161,8 @@ impl Story {
                 return self.check_rest();
             }
         }
-        Err(Broken::new("comes to rest", format!("still acts after {REST_TICKS_MAX} ticks")))
+        let detail = format!("still acts after {REST_TICKS_MAX} ticks: {:?}", self.last);
+        Err(Broken::new("comes to rest", detail))
     }
 
     fn create(&mut self, name: &str) {
@@ -185,8 +197,11 @@ impl Story {
         pod.since = self.world.input.now;
         match kind {
             PodKind::Web | PodKind::Training => {}
-            PodKind::Guarded => {
-                self.world.guarded.insert(pod.reference.uid.clone());
+            PodKind::Guarded | PodKind::Hopeless | PodKind::Doubled | PodKind::Unready => {
+                let uid = pod.reference.uid.clone();
+                self.world.guarded.insert(uid.clone());
+                self.world.causes.extend(cause(kind).map(|cause| (uid, cause)));
+                pod.ready = kind != PodKind::Unready;
             }
             PodKind::Unmanaged => pod.controller = None,
             PodKind::EmptyDir => pod.empty_dir = true,
@@ -244,11 +259,72 @@ fn edited(world: &mut World, name: &str, edit: Edit) {
     world.set_rollout(after);
 }
 
-fn opened(world: &mut World, name: &str, open: bool) {
+/// Returns what is found behind the refusal of a pod's eviction.
+fn cause(kind: PodKind) -> Option<RefusalCause> {
+    let budget = |desired, healthy| {
+        let name = "ml/web".to_owned();
+        RefusalCause::Budget(DisruptionBudget { name, expected: 3, healthy, desired })
+    };
+    match kind {
+        PodKind::Hopeless => Some(budget(3, 3)),
+        PodKind::Unready => Some(budget(2, 2)),
+        PodKind::Doubled => {
+            Some(RefusalCause::SeveralBudgets(vec!["ml/a".to_owned(), "ml/b".to_owned()]))
+        }
+        _ => None,
+    }
+}
+
+/// An executor that is not the first of its stage fails.
+fn fail_again(world: &mut World, which: u16) {
+    let executors = world.input.observed.executors.iter();
+    let again = executors.filter(|(_, it)| it.is_active() && it.attempt > 1);
+    let names: Vec<String> = again.map(|(name, _)| name.clone()).collect();
+    if let Some(name) = nth(&names, which.into()) {
+        world.end(name, End::Failure);
+    }
+}
+
+/// A controller lifts the cordon of a node that we hold.
+fn fight(world: &mut World, which: u8) {
+    let nodes = world.input.observed.nodes.values();
+    let held = nodes.filter(|node| node.unschedulable && !node.cordons.is_empty());
+    let names: Vec<String> = held.map(|node| node.name.clone()).collect();
+    if let Some(name) = nth(&names, which.into()) {
+        world.uncordon(name, "autoscaler");
+    }
+}
+
+/// Another machine boots as the node. Where a resource was deleted, what it left there is named
+/// without the machine it is on, and nothing could tell.
+fn new_host(world: &mut World, name: &str) {
+    let node = &world.input.observed.nodes[name];
+    let nameless = |state: &NodeRollout| state.record.is_none() && !state.entries.is_empty();
+    if !node.rollouts.values().any(nameless) {
+        world.replace_host(name);
+    }
+}
+
+/// Somebody writes an annotation that cannot be read, or mends it.
+fn spoil(world: &mut World, name: &str, rollout: &str, spoilt: bool) {
+    world.change_node(name, |node| {
+        if let Some(state) = node.rollouts.get_mut(rollout) {
+            state.malformed = spoilt.then(|| "nodeState: no JSON".to_owned());
+        }
+    });
+}
+
+fn opened(world: &mut World, name: &str, open: bool, why: u8) {
     if open {
         world.input.opening.remove(name);
     } else {
-        let reason = Reason::ApplyingRevision { revision: "main@sha1:0".to_owned() };
+        let revision = "main@sha1:0".to_owned();
+        let (package, object) = ("kernel".to_owned(), "secret token".to_owned());
+        let reason = match why % 3 {
+            0 => Reason::ApplyingRevision { revision },
+            1 => Reason::SourceHeld { why: "the history was rewritten".to_owned() },
+            _ => Reason::ReferenceMissing { package, object },
+        };
         world.input.opening.insert(name.to_owned(), Opening::Held(reason));
     }
 }

@@ -17,6 +17,9 @@ pub struct Installed {
     pub owed: Option<InterruptKind>,
 }
 
+/// When an interrupt began, and the boot before it.
+pub type Begun = (Timestamp, Option<String>);
+
 /// What is on each host, by UID of the node, then by name of the package.
 #[derive(Debug, Clone, Default)]
 pub struct Ledger {
@@ -27,8 +30,13 @@ pub struct Ledger {
     pub noted: BTreeSet<(String, u32)>,
     /// The order number of each visit.
     pub visits: BTreeMap<(String, String, u64), u32>,
-    /// When each interrupt that was ever on record began, by UID of the node, rollout and visit.
-    pub interrupts: BTreeMap<(String, String, u64), BTreeSet<Timestamp>>,
+    /// When each interrupt that was ever on record began, and in which boot, by UID of the node,
+    /// rollout and visit.
+    pub interrupts: BTreeMap<(String, String, u64), BTreeSet<Begun>>,
+    /// Every package that ever was a snapshot, by its name.
+    snapshots: BTreeMap<String, Package>,
+    /// The machine behind each Node object, by UID.
+    machines: BTreeMap<String, String>,
     read: usize,
     reboots: BTreeMap<String, u32>,
 }
@@ -36,11 +44,16 @@ pub struct Ledger {
 impl Ledger {
     /// Takes in what happened since the last call.
     pub fn learn(&mut self, world: &World) {
+        self.learn_hosts(world);
         self.learn_reboots(world);
+        for (name, snapshot) in &world.input.observed.snapshots {
+            if !self.snapshots.contains_key(name) {
+                self.snapshots.insert(name.clone(), snapshot.package.clone());
+            }
+        }
         for (node, package, snapshot, stage, _) in &world.completed[self.read..] {
             let Some(node) = world.input.observed.nodes.get(node) else { continue };
-            let snapshot = world.input.observed.snapshots.get(snapshot);
-            let Some(wanted) = snapshot.map(|snapshot| &snapshot.package) else { continue };
+            let Some(wanted) = self.snapshots.get(snapshot) else { continue };
             let host = self.hosts.entry(node.uid.clone()).or_default();
             ran(host, package, wanted, *stage);
         }
@@ -79,8 +92,21 @@ impl Ledger {
                 let interrupt = record.interrupt.as_ref();
                 if let Some(interrupt) = interrupt.filter(|_| record.phase == Phase::Interrupting) {
                     let visit = (node.uid.clone(), name.clone(), record.visit);
-                    self.interrupts.entry(visit).or_default().insert(interrupt.since);
+                    self.interrupts
+                        .entry(visit)
+                        .or_default()
+                        .insert((interrupt.since, record.boot_before.clone()));
                 }
+            }
+        }
+    }
+
+    /// Nothing that ran is on another machine.
+    fn learn_hosts(&mut self, world: &World) {
+        for node in world.input.observed.nodes.values() {
+            if self.machines.get(&node.uid) != Some(&node.machine_id) {
+                self.hosts.remove(&node.uid);
+                self.machines.insert(node.uid.clone(), node.machine_id.clone());
             }
         }
     }

@@ -21,6 +21,7 @@ mod story;
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
+use std::io::Write as _;
 use std::ops::Range;
 use std::sync::Mutex;
 
@@ -33,7 +34,7 @@ use story::{Broken, play};
 const SEEDS: u64 = 30;
 
 /// With so many seeds everything that can occur must have occurred.
-const COVERING_SEEDS: u64 = 1_000;
+const COVERING_SEEDS: u64 = 10_000;
 
 /// Rules whose histories are shortened in one report: it takes many plays each.
 const SHRUNK_MAX: usize = 3;
@@ -54,10 +55,16 @@ fn random_histories_are_safe_and_converge() {
         }
     };
     let enough = seeds.end - seeds.start >= COVERING_SEEDS;
+    let count = seeds.end - seeds.start;
     let Played { failed, occurred } = all(seeds);
-    assert!(failed.is_empty(), "{}", report(&failed));
-    let gaps = occurred.gaps();
-    assert!(!enough || gaps.is_empty(), "the histories leave gaps: {gaps:#?}");
+    let mut gaps = if enough { occurred.gaps() } else { Vec::new() };
+    let plans = occurred.plans;
+    writeln!(std::io::stdout(), "{count} histories of {EVENTS} events, {plans} plans")
+        .expect("the output is open");
+    if !failed.is_empty() {
+        gaps.insert(0, report(&failed));
+    }
+    assert!(gaps.is_empty(), "{}", gaps.join("\n"));
 }
 
 fn number(variable: &str) -> Option<u64> {

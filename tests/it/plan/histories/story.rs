@@ -3,6 +3,7 @@
 use std::fmt;
 
 use nodewright::model::{Action, Rollout};
+use nodewright::plan::lifecycle;
 use nodewright::plan::world::{Fate, Tick, World};
 
 use super::coverage::Coverage;
@@ -40,6 +41,8 @@ pub struct Story {
     pub coverage: Coverage,
     /// Specs of resources that were deleted, to create them again.
     pub deleted: Vec<Rollout>,
+    /// Words of what the last tick did.
+    pub last: Vec<&'static str>,
     /// Makes names of pods and nodes.
     pub serial: u32,
 }
@@ -52,6 +55,7 @@ impl Story {
             ledger: Ledger::default(),
             coverage: Coverage::default(),
             deleted: Vec::new(),
+            last: Vec::new(),
             serial: 0,
         }
     }
@@ -76,6 +80,7 @@ impl Story {
             invariants::judge(world, ledger, action).err().map(|broken| broken.to_string())
         });
         coverage.learn(&tick.plan);
+        self.last = tick.plan.actions.iter().map(|action| action.word()).collect();
         let done = tick.done;
         self.verdict(tick)?;
         self.ledger.learn(&self.world);
@@ -118,9 +123,14 @@ fn first_objection(objections: &[String]) -> Result<(), Broken> {
 /// Plays the history of a seed. A panic is a broken rule like any other.
 pub fn play(seed: u64, events: &[Event]) -> (Result<(), Broken>, Coverage) {
     let played = std::panic::catch_unwind(|| {
-        let mut story = Story::begin(seed);
-        let result = story.play(events);
-        (result, story.coverage)
+        let (played, asked) = lifecycle::watch(|| {
+            let mut story = Story::begin(seed);
+            let result = story.play(events);
+            (result, story.coverage)
+        });
+        let (result, mut coverage) = played;
+        coverage.asked = asked;
+        (result, coverage)
     });
     played.unwrap_or_else(|panic| {
         let text = panic.downcast_ref::<String>().map(String::as_str);

@@ -13,9 +13,9 @@ use super::{STAGES, STATES, compare};
 /// Longest line of the file.
 const COLUMNS: usize = 100;
 
-const OWES: [Owes; 2] = [Owes::Nothing, Owes::Interrupt];
+pub(super) const OWES: [Owes; 2] = [Owes::Nothing, Owes::Interrupt];
 
-const WISHES: [Wish; 14] = [
+pub(super) const WISHES: [Wish; 14] = [
     Wish::Same,
     Wish::Restated,
     Wish::OtherImage,
@@ -32,7 +32,7 @@ const WISHES: [Wish; 14] = [
     Wish::UninstallUnknown,
 ];
 
-const SEEN: [Seen; 17] = [
+pub(super) const SEEN: [Seen; 17] = [
     Seen::Untouched,
     Seen::Idle,
     Seen::CannotStart,
