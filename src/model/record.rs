@@ -40,6 +40,10 @@ pub struct Entry {
     /// The snapshot that was, or is being, put on the node. `None`: written by upstream.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub snapshot: Option<String>,
+    /// The snapshot that was put there before, while another configuration of the same version is
+    /// being put there: an uninstall runs with what is on the host.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub applied: Option<String>,
     /// When stage and state became what they are.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub since: Option<Timestamp>,
@@ -52,6 +56,16 @@ impl Entry {
     /// Returns the `name|version` this entry is kept under.
     pub fn id(&self) -> PackageId {
         PackageId { name: self.name.clone(), version: self.version.clone() }
+    }
+
+    /// Returns the snapshot whose configuration ran on the host last, as far as that is recorded.
+    pub fn put_there(&self) -> Option<&String> {
+        let configured = match self.stage {
+            Stage::Config => self.state == State::Complete,
+            Stage::Interrupt | Stage::PostInterrupt => true,
+            Stage::Uninstall | Stage::UninstallInterrupt | Stage::Upgrade | Stage::Apply => false,
+        };
+        self.applied.as_ref().or(self.snapshot.as_ref().filter(|_| configured))
     }
 
     /// Returns whether the entry is at `stage` in `state`.

@@ -382,11 +382,12 @@ impl<'a> Audit<'a> {
         }
     }
 
-    /// An executor starts from what was read back, never from what is being written.
+    /// An executor starts from what was read back, never from what is being written. A pull
+    /// belongs to no visit and touches nothing.
     fn no_executor_beside_a_patch(&mut self, plan: &Plan, patched: &BTreeSet<&str>) {
         for action in &plan.actions {
             let Action::CreateExecutor(spec) = action else { continue };
-            if patched.contains(spec.visit.node.as_str()) {
+            if spec.work.group() != Group::Pull && patched.contains(spec.visit.node.as_str()) {
                 let detail = spec.visit.node.clone();
                 self.breach(&spec.visit.rollout, Invariant::OnePatch, &detail);
             }

@@ -93,7 +93,9 @@ fn clean_snapshots(input: &Input, names: &Names, plan: &mut Plan) {
             if state.malformed.is_some() {
                 return; // What it names is not known, so nothing is safe to delete.
             }
-            named.extend(state.entries.values().filter_map(|entry| entry.snapshot.as_deref()));
+            let entries = || state.entries.values();
+            named.extend(entries().filter_map(|entry| entry.snapshot.as_deref()));
+            named.extend(entries().filter_map(|entry| entry.applied.as_deref()));
         }
     }
     named.extend(input.observed.executors.values().map(|executor| executor.snapshot.as_str()));
@@ -112,7 +114,8 @@ fn clean_snapshots(input: &Input, names: &Names, plan: &mut Plan) {
 /// Lets go of nodes that a rollout holds but no longer selects, or whose resource is gone: our
 /// cordon never outlives its reason.
 fn let_go_of_strays(input: &Input, plan: &mut Plan) {
-    for node in input.observed.nodes.values() {
+    let patched = super::rollout::busy_nodes(plan);
+    for node in input.observed.nodes.values().filter(|node| !patched.contains(&node.name)) {
         for (name, state) in &node.rollouts {
             let Some(record) = &state.record else { continue };
             let holds = record.is_open() || (record.held && node.is_cordoned_by(name));

@@ -247,9 +247,16 @@ pub(crate) fn installed<'a>(
     wanted: Option<&'a Package>,
     entry: &Entry,
 ) -> Option<&'a Package> {
-    let known = entry.snapshot.as_ref().and_then(|name| scope.input.observed.snapshots.get(name));
+    let known = known_snapshot(scope, entry).and_then(|it| scope.input.observed.snapshots.get(it));
     let same = wanted.filter(|wanted| wanted.version.as_str() == entry.version);
     known.map(|snapshot| &snapshot.package).or(same)
+}
+
+/// Returns the snapshot of what is on the host, where it exists; else the one being put there.
+fn known_snapshot<'e>(scope: &Scope<'_>, entry: &'e Entry) -> Option<&'e String> {
+    let names = [entry.applied.as_ref(), entry.snapshot.as_ref()];
+    let mut names = names.into_iter().flatten();
+    names.find(|name| scope.input.observed.snapshots.contains_key(*name))
 }
 
 /// Returns what [`installed`] does, with the name of its snapshot.
@@ -259,9 +266,9 @@ pub(crate) fn uninstall_snapshot<'a>(
     entry: &Entry,
 ) -> Option<(&'a Package, String)> {
     let package = installed(scope, wanted, entry)?;
-    let known =
-        entry.snapshot.as_ref().filter(|name| scope.input.observed.snapshots.contains_key(*name));
-    let name = known.cloned().unwrap_or_else(|| scope.snapshot_name(package).to_owned());
+    let name = known_snapshot(scope, entry)
+        .cloned()
+        .unwrap_or_else(|| scope.snapshot_name(package).to_owned());
     Some((package, name))
 }
 

@@ -12,11 +12,20 @@ use crate::model::{
 
 /// Plans one rollout into `plan`.
 pub(crate) fn plan_rollout<'a>(scope: &'a Scope<'a>, done: &Done, plan: &mut Plan) {
+    // Last in the rollout's lane: a snapshot that is refused must not keep the status from saying
+    // so.
+    if plan_visits(scope, done, plan) {
+        create_snapshots(scope, plan);
+    }
+}
+
+/// Plans everything but snapshots; returns whether any may be wanted.
+fn plan_visits<'a>(scope: &'a Scope<'a>, done: &Done, plan: &mut Plan) -> bool {
     let mut verdicts = BTreeMap::new();
     let mut candidates: Vec<&'a Node> = Vec::new();
     let mut working = false;
     let mut unsettled = false;
-    let patched = patched_nodes(plan);
+    let patched = busy_nodes(plan);
     let hold = rollout_hold(scope);
     for &node in &scope.nodes {
         let settling = takeover::settle(scope, node, plan);
@@ -28,7 +37,10 @@ pub(crate) fn plan_rollout<'a>(scope: &'a Scope<'a>, done: &Done, plan: &mut Pla
             }
             None => {
                 let verdict = standing(scope, node, hold.as_ref(), done);
-                let releasing = if scope.resource.deleting {
+                // Two patches of a node would be one and a Conflict: the next tick lets go.
+                let releasing = if patched.contains(&node.name) {
+                    None
+                } else if scope.resource.deleting {
                     deletion::let_go(scope, node, verdict.as_ref(), plan)
                 } else {
                     let_go(scope, node, verdict.as_ref(), plan)
@@ -52,9 +64,6 @@ pub(crate) fn plan_rollout<'a>(scope: &'a Scope<'a>, done: &Done, plan: &mut Pla
     }
     deletion::leave_unselected(scope, plan);
     let begun = working || !candidates.is_empty();
-    if begun || unsettled {
-        create_snapshots(scope, plan);
-    }
     if begun && deletion::await_finalizer(scope, plan) {
         for node in candidates {
             verdicts.insert(node.name.clone(), Verdict::wait(Reason::PreparingBatch));
@@ -62,7 +71,7 @@ pub(crate) fn plan_rollout<'a>(scope: &'a Scope<'a>, done: &Done, plan: &mut Pla
         let before = scope.resource.status.as_ref();
         let memory = before.map(|status| status.memory.clone()).unwrap_or_default();
         show(scope, verdicts, memory, plan);
-        return;
+        return true;
     }
     protect::let_go(scope, &candidates, &mut verdicts, plan);
     protect::put_last(scope, &mut candidates, &mut verdicts);
@@ -70,10 +79,11 @@ pub(crate) fn plan_rollout<'a>(scope: &'a Scope<'a>, done: &Done, plan: &mut Pla
     let through = verdicts.values().all(|verdict| verdict.kind == VerdictKind::Done);
     if deletion::finish(scope.input, &scope.rollout.name, scope.resource, through, plan) {
         show(scope, verdicts, memory, plan);
-        return;
+        return begun || unsettled;
     }
     write_status(scope, &verdicts, memory, plan);
     plan.verdicts.insert(scope.rollout.name.clone(), verdicts);
+    begun || unsettled
 }
 
 /// Shows verdicts and status in a tick that writes something else to the resource.
@@ -130,12 +140,25 @@ fn let_go<'a>(
     Some(Verdict::act(Reason::Releasing))
 }
 
-/// Returns the nodes that earlier rollouts change in this tick: one patch each is enough.
-fn patched_nodes(plan: &Plan) -> BTreeSet<String> {
-    let patches = plan.actions.iter().filter_map(|action| {
-        if let Action::PatchNode(patch) = action { Some(patch.node.clone()) } else { None }
+/// Returns the nodes on which this tick does something already: one patch each is enough, and what
+/// starts now starts from what was read back.
+pub(crate) fn busy_nodes(plan: &Plan) -> BTreeSet<String> {
+    let busy = plan.actions.iter().filter_map(|action| match action {
+        Action::PatchNode(patch) => Some(patch.node.clone()),
+        Action::CleanNode(cleaning) => Some(cleaning.node.clone()),
+        Action::Evict(eviction) => Some(eviction.node.clone()),
+        Action::CreateExecutor(executor) => Some(executor.visit.node.clone()),
+        Action::CreateSnapshot(_)
+        | Action::DeleteSnapshot(_)
+        | Action::WriteStatus(_)
+        | Action::WriteNodeMetadata(_)
+        | Action::DeleteExecutors { .. }
+        | Action::PatchTaints(_)
+        | Action::SetFinalizer(_)
+        | Action::DeleteUpstreamWork { .. }
+        | Action::DeleteExecutor { .. } => None,
     });
-    patches.collect()
+    busy.collect()
 }
 
 /// Records on a node without a visit what runs nothing, and needs no turn. Returns whether there is

@@ -228,10 +228,15 @@ fn unfinished_predecessor(scope: &Scope<'_>, node: &Node, done: &Done) -> Option
     });
     let mut earlier: Vec<&Rollout> = earlier.collect();
     earlier.sort_by_key(|other| (other.priority, other.name.as_str()));
-    let mut earlier = earlier.into_iter().filter(|other| !waits_for_us(scope, other, node));
-    let blocking = earlier.find(|other| match other.sequencing {
-        Sequencing::Node => other.selects(&node.labels) && !done.on(&other.name, &node.name),
-        Sequencing::All => !done.everywhere(&other.name),
+    let all = earlier.len();
+    earlier.retain(|other| !waits_for_us(scope, other, node));
+    // What must be complete everywhere may wait, over others, for the one that waits for us.
+    let is_awaited = earlier.len() < all;
+    let blocking = earlier.into_iter().find(|other| match other.sequencing {
+        Sequencing::All if !is_awaited => !done.everywhere(&other.name),
+        Sequencing::Node | Sequencing::All => {
+            other.selects(&node.labels) && !done.on(&other.name, &node.name)
+        }
     });
     blocking.map(|other| other.name.clone())
 }

@@ -4,8 +4,6 @@
 //! asks for it, and taken off, with every taint that means the same, once each runtime-required
 //! rollout that selects the node is complete there. Must never touch a taint of anybody else.
 
-use std::collections::BTreeSet;
-
 use k8s_openapi::api::core::v1::Toleration;
 
 use super::{Done, reapply};
@@ -96,26 +94,7 @@ pub(crate) fn pending(input: &Input, node: &Node) -> Option<Verdict> {
 
 /// Plans every change of taints, on nodes that are not changed otherwise in this tick.
 pub(crate) fn plan_taints(input: &Input, done: &Done, plan: &mut Plan) {
-    let busy: BTreeSet<String> = plan
-        .actions
-        .iter()
-        .filter_map(|action| match action {
-            Action::PatchNode(patch) => Some(patch.node.clone()),
-            Action::CleanNode(cleaning) => Some(cleaning.node.clone()),
-            // What starts now starts from what was read back.
-            Action::Evict(eviction) => Some(eviction.node.clone()),
-            Action::CreateExecutor(executor) => Some(executor.visit.node.clone()),
-            Action::CreateSnapshot(_)
-            | Action::DeleteSnapshot(_)
-            | Action::WriteStatus(_)
-            | Action::WriteNodeMetadata(_)
-            | Action::DeleteExecutors { .. }
-            | Action::PatchTaints(_)
-            | Action::SetFinalizer(_)
-            | Action::DeleteUpstreamWork { .. }
-            | Action::DeleteExecutor { .. } => None,
-        })
-        .collect();
+    let busy = super::rollout::busy_nodes(plan);
     for node in input.observed.nodes.values() {
         if node.deleting || busy.contains(&node.name) {
             continue;
@@ -184,8 +163,9 @@ fn open(input: &Input, node: &Node, done: &Done) -> Option<TaintPatch> {
     let mut gates = gates(input, node).peekable();
     let (first, _) = *gates.peek()?;
     let mut cordon = false;
-    for (rollout, _) in gates {
-        if !done.on(&rollout.name, &node.name) {
+    for (rollout, resource) in gates {
+        // One that is being deleted is done with leaving the node, not with making it ready.
+        if resource.deleting || !done.on(&rollout.name, &node.name) {
             return None;
         }
         cordon |= rollout.runtime_required_cordon_after;

@@ -138,6 +138,7 @@ fn well_ended(draft: &mut Draft, executor: &Executor) {
     }
     if let Some(entry) = draft.entries.get_mut(&executor.package) {
         entry.snapshot = Some(executor.snapshot.clone());
+        entry.applied = None;
     }
     // The older version's files are this version's now (upstream contract B.14). Differs from
     // upstream: so are a higher version's after a downgrade, whose entry would otherwise be taken

@@ -92,6 +92,10 @@ fn entry_at(
         stage,
         state,
         restarts: None,
+        applied: before
+            .and_then(|before| before.put_there())
+            .filter(|it| **it != snapshot)
+            .cloned(),
         snapshot: Some(snapshot),
         since: now,
         other: before.map(|entry| entry.other.clone()).unwrap_or_default(),
@@ -107,6 +111,7 @@ fn follow(scope: &Scope<'_>, draft: &mut Draft, standing: &Standing<'_>, stage: 
         return false;
     }
     let Some(entry) = draft.entries.get_mut(&wanted.id()) else { return false };
+    entry.applied = entry.put_there().filter(|it| *it != snapshot).cloned();
     if entry.stage != stage {
         (entry.stage, entry.state) = (stage, State::InProgress);
         entry.since = Some(scope.input.now);

@@ -428,3 +428,48 @@ fn a_deletion_that_may_not_uninstall_yet_says_why_and_goes_on_afterwards() {
         assert_left_in_order(&world);
     }
 }
+
+#[test]
+fn what_is_uninstalled_is_not_pulled_under_its_new_image() {
+    let installed = package("kernel", "1.0.0").interrupting(InterruptKind::Reboot).with_uninstall();
+    let mut moved = installed.clone();
+    "mirror.example/kernel".clone_into(&mut moved.image);
+    let mut world = world(1, rollout(1, vec![installed]));
+    world.run();
+    world.set_rollout(rollout(1, vec![moved]));
+    delete(&mut world);
+    world.run();
+    assert_left_in_order(&world);
+}
+
+#[test]
+fn a_node_that_another_rollout_changes_is_let_go_in_the_next_tick() {
+    let mut first = rollout(1, vec![package("motd", "1.0.0")]);
+    "base".clone_into(&mut first.name);
+    first.priority = 100;
+    let mut start = world(1, rebooting());
+    start.set_rollout(first.clone());
+    start.run();
+    start.set_rollout(rollout(
+        1,
+        vec![package("kernel", "2.0.0").interrupting(InterruptKind::Reboot)],
+    ));
+    for _ in 0..8 {
+        start.settle();
+        start.finish_all(End::Failure);
+        start.pass(600);
+    }
+    assert!(start.input.observed.nodes["node-00"].is_cordoned_by("tuning"));
+    first.packages = [("motd".to_owned(), package("motd", "2.0.0"))].into();
+    start.set_rollout(first);
+    for ticks in 0..10 {
+        let mut world = start.clone();
+        for _ in 0..ticks {
+            drop(world.tick(|_| Fate::Done));
+            world.finish_all(End::Success);
+        }
+        delete(&mut world);
+        world.run();
+        assert_left_in_order(&world);
+    }
+}

@@ -354,3 +354,17 @@ fn a_node_held_for_a_resource_that_is_gone_is_let_go_before_it_is_picked_again()
     assert!(world.is_complete());
     assert!(!world.input.observed.nodes["node-00"].unschedulable);
 }
+
+#[test]
+fn a_snapshot_that_is_refused_does_not_keep_the_status_from_saying_so() {
+    let mut world = world(1, rollout(1, vec![package("motd", "1.0.0")]));
+    world.rejecting = true;
+    for _ in 0..5 {
+        drop(world.tick(|_| Fate::Done));
+    }
+    let status = world.input.observed.resources["tuning"].status.as_ref().expect("written");
+    assert!(format!("{:?}", status.conditions).contains("NotCreated"), "{status:?}");
+    world.rejecting = false;
+    world.run();
+    assert!(world.is_complete());
+}

@@ -226,6 +226,16 @@ fn nobody_is_tainted_for_a_rollout_that_is_disabled_or_going_nor_on_an_ignored_n
 }
 
 #[test]
+fn a_node_is_not_opened_because_what_it_waits_for_is_being_deleted() {
+    let mut world = world(1, required("tuning"));
+    node(&mut world, "node-00").taints = vec![runtime()];
+    world.settle();
+    world.delete_rollout("tuning");
+    world.settle();
+    assert_eq!(taints(&world, "node-00"), [runtime()]);
+}
+
+#[test]
 fn a_node_held_by_hand_stays_closed_for_workloads() {
     let mut world = world(1, required("tuning"));
     node(&mut world, "node-00").taints = vec![runtime()];
@@ -288,4 +298,28 @@ fn the_audit_opens_no_node_before_its_required_rollouts_are_done() {
     let breaches = audit(&world.input, &plan);
     let invariants: Vec<Invariant> = breaches.iter().map(|breach| breach.invariant).collect();
     assert_eq!(invariants, [Invariant::Order]);
+}
+
+#[test]
+fn a_required_rollout_waits_for_nobody_who_waits_for_the_taint_it_takes_away() {
+    let mut world = world(1, required("zz-required"));
+    node(&mut world, "node-00").taints = vec![runtime()];
+    for (name, priority) in [("base", 100), ("middle", 150)] {
+        let mut earlier = rollout(1, vec![package(&format!("{name}-motd"), "1.0.0")]);
+        (earlier.name, earlier.priority) = (name.to_owned(), priority);
+        earlier.sequencing = nodewright::model::Sequencing::All;
+        world.set_rollout(earlier);
+    }
+    // The one in the middle is about another node, and waits there for the first everywhere.
+    world.add_node("node-01", &[("pool", "other")]);
+    let other = world.input.desired.rollouts.get_mut("middle").expect("it was set");
+    let pool = [("pool".to_owned(), "other".to_owned())].into();
+    let selector = k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector {
+        match_labels: Some(pool),
+        match_expressions: None,
+    };
+    other.nodes = kube::core::Selector::try_from(selector).expect("a valid selector");
+    world.run();
+    assert_eq!(taints(&world, "node-00"), []);
+    assert!(world.is_complete());
 }

@@ -291,3 +291,17 @@ fn t20_a_completion_after_the_entry_is_gone_makes_no_entry() {
     assert_eq!(world.entry("node-00", "p"), "none");
     assert!(world.is_complete(), "{}", world.verdict("node-00"));
 }
+
+#[test]
+fn a_configuration_that_never_ran_is_not_what_is_uninstalled() {
+    let put = package("kernel", "1.0.0").with_uninstall().with_config("motd", "old");
+    let mut world = world(1, rollout(1, vec![put.clone()]));
+    world.run();
+    world.set_rollout(rollout(1, vec![put.with_config("motd", "new")]));
+    while world.entry("node-00", "kernel") != "1.0.0 config in_progress" {
+        drop(world.tick(|_| Fate::Done));
+    }
+    assert_eq!(world.active(), Vec::<String>::new(), "begun, and not yet started");
+    world.delete_rollout("tuning");
+    assert_eq!(until_uninstall(&mut world).work.package().config_map["motd"], "old");
+}

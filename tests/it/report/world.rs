@@ -257,6 +257,7 @@ pub fn entry(rollout: &str, package: &Package, stage: Stage, state: State) -> En
         stage,
         state,
         restarts: (state == State::Erroring).then_some(4),
+        applied: None,
         snapshot: Some(package.snapshot_name(rollout)),
         since: Some(time("10:15")),
         other: BTreeMap::new(),
