@@ -374,7 +374,9 @@ impl<'a> Audit<'a> {
         let mut seen = BTreeSet::new();
         for action in &plan.actions {
             let Action::CreateExecutor(spec) = action else { continue };
-            let key = (&spec.visit, spec.work.package().name.as_str());
+            // Of one package the image to uninstall with and the wanted one are pulled at once.
+            let pulled = Some(&spec.snapshot).filter(|_| spec.work.group() == Group::Pull);
+            let key = (&spec.visit, spec.work.package().name.as_str(), pulled);
             if !seen.insert(key) {
                 let detail = spec.visit.node.clone();
                 self.breach(&spec.visit.rollout, Invariant::OneExecutor, &detail);

@@ -281,3 +281,17 @@ fn a_pull_is_audited() {
     world.input.observed.resources.get_mut("tuning").expect("there").status = None;
     assert_eq!(nodewright::plan::audit(&world.input, &rogue).len(), 1);
 }
+
+#[test]
+fn a_downgrade_pulls_both_versions_at_once_and_the_audit_agrees() {
+    let rebooting = |version| {
+        let package = package("kernel", version).interrupting(InterruptKind::Reboot);
+        rollout(1, vec![package.with_uninstall()])
+    };
+    let mut world = world(1, rebooting("2.0.0"));
+    world.run();
+    world.pass(7_200);
+    world.set_rollout(rebooting("1.0.0"));
+    world.run();
+    assert!(world.is_complete());
+}
