@@ -70,7 +70,7 @@ impl Observer {
         clock: Clock,
         shutdown: CancellationToken,
     ) -> (Self, JoinSet<()>) {
-        let store = Arc::new(Store::new(settings));
+        let store = Arc::new(Store::new(settings, clock));
         let (round_sender, round) = watch::channel(1);
         let (listed_sender, listed) = watch::channel(Rounds::new());
         let shared = Shared {

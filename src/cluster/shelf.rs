@@ -98,6 +98,11 @@ impl<T> Shelf<T> {
         change
     }
 
+    /// Returns the object of this name and UID.
+    pub fn get_of(&self, name: &str, uid: &str) -> Option<&T> {
+        self.kept.get(name).filter(|kept| kept.uid == uid).map(|kept| &kept.value)
+    }
+
     /// Changes the object of this name and UID in place, until the server says more.
     pub fn amend(&mut self, name: &str, uid: &str, amend: impl FnOnce(&mut T)) {
         if let Some(kept) = self.kept.get_mut(name).filter(|kept| kept.uid == uid) {

@@ -34,6 +34,8 @@ pub struct WireMeta {
     pub creation_timestamp: Timestamp,
     /// metadata.deletionTimestamp.
     pub deletion_timestamp: Option<Timestamp>,
+    /// metadata.deletionGracePeriodSeconds.
+    pub deletion_grace_period_seconds: Option<i64>,
     /// metadata.labels.
     #[serde(deserialize_with = "null_as_empty")]
     pub labels: BTreeMap<String, String>,

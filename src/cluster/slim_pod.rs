@@ -4,7 +4,7 @@
 //! `executor_state` reads.
 //! Must never: keep the spec of a pod of others.
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use kube::core::ObjectMeta;
 use serde::Deserialize;
 use serde_json::Value;
@@ -13,6 +13,9 @@ use super::slim::{WireMeta, null_as_empty, watchable_as};
 use super::slim_node::WireCondition;
 use crate::api::keys;
 use crate::model::{Controller, Pod, PodPhase, PodRef};
+
+/// Kubernetes' own grace period, where a pod that is going does not say.
+const GRACE_SECONDS_DEFAULT: i64 = 30;
 
 /// A pod, with the metadata that kube's watcher asks for.
 #[derive(Debug, Clone, Deserialize)]
@@ -24,6 +27,8 @@ pub struct SlimPod {
     pub pod: Pod,
     /// When it was created.
     pub created: Timestamp,
+    /// How long it may take to end, once it is to go.
+    pub grace: SignedDuration,
     /// The package annotation of pods that run packages, ours or upstream's (contract C).
     pub package_annotation: Option<String>,
     /// Restarts of all its containers.
@@ -192,7 +197,8 @@ impl From<WirePod> for SlimPod {
                 },
             );
         let created = metadata.creation_timestamp;
-        let deletes_at = metadata.deletion_timestamp;
+        let terminating = metadata.deletion_timestamp.is_some();
+        let grace = metadata.deletion_grace_period_seconds.unwrap_or(GRACE_SECONDS_DEFAULT);
         let ready = conditions
             .iter()
             .any(|condition| condition.kind == "Ready" && condition.status == "True");
@@ -207,8 +213,9 @@ impl From<WirePod> for SlimPod {
             node: spec.node_name.unwrap_or_default(),
             labels,
             phase: phase(phase_word.as_deref()),
-            terminating: deletes_at.is_some(),
-            deletes_at,
+            terminating,
+            // The store knows since when.
+            deletes_at: None,
             ready,
             controller,
             mirror: annotations.contains_key("kubernetes.io/config.mirror"),
@@ -221,6 +228,7 @@ impl From<WirePod> for SlimPod {
             metadata: shell,
             pod,
             created,
+            grace: SignedDuration::from_secs(grace),
             package_annotation: None,
             restarts: 0,
             reason: None,

@@ -3,6 +3,7 @@
 //! In: objects off the wire. Out: a [`View`], and a wake-up when something that we look at is
 //! different. Must never: wake for a heartbeat, or hold its lock across an await.
 
+mod pods;
 mod refusals;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -19,11 +20,11 @@ use super::mirror::{Former, FormerObjects};
 use super::shelf::{Change, Shelf};
 use super::slim::{SlimConfigMap, Untyped, revision};
 use super::slim_node::{SlimNode, is_same_node};
-use super::slim_pod::SlimPod;
 use super::upstream::{UpstreamJob, UpstreamPod};
 use super::upstream_lease::UpstreamLease;
-use super::{EdgeSettings, executor_state, snapshot, status, upstream, upstream_status};
+use super::{EdgeSettings, snapshot, status, upstream, upstream_status};
 use crate::api::{DeploymentPolicy, NodeWright, keys};
+use crate::clock::Clock;
 use crate::model::{
     self, Executor, Node, Observed, Pod, PodPhase, PodRef, Refusal, Rejection, Snapshot,
     UpstreamStatus, UpstreamWork, VisitRef,
@@ -72,6 +73,8 @@ pub struct Places {
     own: String,
     /// Ours and those of upstream's operator.
     pub(super) all: BTreeSet<String>,
+    /// By which it is known when something was first seen: the API server's clock may be off.
+    pub(super) clock: Clock,
 }
 
 /// A custom resource as kept: read, or what is wrong with it.
@@ -117,6 +120,8 @@ pub trait Watched:
     fn shelf(state: &mut State) -> &mut Shelf<Self::Kept>;
     /// Makes what is kept.
     fn keep(self, places: &Places) -> Self::Kept;
+    /// Takes over what is known of the same object from when it was seen before.
+    fn carry(_kept: &mut Self::Kept, _before: &Self::Kept) {}
     /// Returns whether two of them differ in nothing that we look at.
     fn is_same(one: &Self::Kept, other: &Self::Kept) -> bool;
 
@@ -136,9 +141,10 @@ pub struct Store {
 
 impl Store {
     /// Makes an empty store; the settings say where executors and snapshots are looked for.
-    pub fn new(settings: &EdgeSettings) -> Self {
+    pub fn new(settings: &EdgeSettings, clock: Clock) -> Self {
+        let (own, all) = (settings.namespace.clone(), settings.all_namespaces());
         Self {
-            places: Places { own: settings.namespace.clone(), all: settings.all_namespaces() },
+            places: Places { own, all, clock },
             state: Mutex::new(State::default()),
             changed: Notify::new(),
         }
@@ -353,7 +359,10 @@ fn upstream_work(state: &State) -> BTreeMap<String, UpstreamWork> {
 fn put<W: Watched>(state: &mut State, places: &Places, object: W) -> Change {
     let (key, revision) = (object.key(), revision(object.meta()));
     let uid = object.meta().uid.clone().unwrap_or_default();
-    let kept = object.keep(places);
+    let mut kept = object.keep(places);
+    if let Some(before) = W::shelf(state).get_of(&key, &uid) {
+        W::carry(&mut kept, before);
+    }
     W::shelf(state).put(&key, &uid, revision, kept, W::is_same)
 }
 
@@ -393,34 +402,6 @@ impl Watched for SlimNode {
 
     fn is_same(one: &Node, other: &Node) -> bool {
         is_same_node(one, other)
-    }
-}
-
-impl Watched for SlimPod {
-    type Kept = KeptPod;
-    const KIND: &'static str = "pods";
-
-    fn shelf(state: &mut State) -> &mut Shelf<KeptPod> {
-        &mut state.pods
-    }
-
-    fn keep(mut self, places: &Places) -> KeptPod {
-        // Labels are anybody's to write: an executor is in our namespace or in upstream's.
-        let namespace = &self.pod.reference.namespace;
-        self.pod.executor = self.pod.executor && places.all.contains(namespace);
-        let is_ours = self.pod.executor && *namespace == places.own;
-        let executor = if is_ours { executor_state::read(&self) } else { None };
-        let upstream =
-            if self.pod.executor && executor.is_none() { upstream::of_pod(&self) } else { None };
-        KeptPod { pod: self.pod, executor, upstream }
-    }
-
-    fn is_same(one: &KeptPod, other: &KeptPod) -> bool {
-        one == other
-    }
-
-    fn key(&self) -> String {
-        self.pod.reference.to_string()
     }
 }
 

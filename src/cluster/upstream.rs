@@ -122,6 +122,7 @@ pub fn of_pod(slim: &SlimPod) -> Option<UpstreamPod> {
         package: PackageId { name: mark.name, version: mark.version },
         stage: mark.stage,
         created: slim.created,
+        seen: slim.created,
         phase,
         restarts: slim.restarts,
         failure: (phase == ExecutorPhase::Failed).then(|| pod_failure(slim, mark.stage)),
@@ -312,6 +313,7 @@ fn read_job(wire: WireJob) -> Option<UpstreamJob> {
         package: PackageId { name: mark.name, version: mark.version },
         stage: mark.stage,
         created: metadata.creation_timestamp,
+        seen: metadata.creation_timestamp,
         phase,
         restarts: status.failed,
         failure,
@@ -331,7 +333,15 @@ impl Watched for SlimJob {
 
     fn keep(self, places: &Places) -> Option<UpstreamJob> {
         // Labels are anybody's to write: a Job of upstream's is in a namespace of upstream's.
-        self.work.filter(|job| places.all.contains(&job.work.reference.namespace))
+        let mut job = self.work.filter(|job| places.all.contains(&job.work.reference.namespace))?;
+        job.work.seen = places.clock.now();
+        Some(job)
+    }
+
+    fn carry(kept: &mut Option<UpstreamJob>, before: &Option<UpstreamJob>) {
+        if let (Some(kept), Some(before)) = (kept, before) {
+            kept.work.seen = before.work.seen;
+        }
     }
 
     fn is_same(one: &Option<UpstreamJob>, other: &Option<UpstreamJob>) -> bool {

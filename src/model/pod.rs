@@ -60,7 +60,8 @@ pub struct Pod {
     pub phase: PodPhase,
     /// It has a deletion timestamp.
     pub terminating: bool,
-    /// When its grace period is over: its deletion timestamp, which already includes the grace.
+    /// When its grace period is over, by our clock: from when it was first seen to be going. Its
+    /// deletion timestamp is of the API server's clock, which may be ahead of ours or behind.
     pub deletes_at: Option<Timestamp>,
     /// Its Ready condition is True.
     pub ready: bool,

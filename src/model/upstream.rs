@@ -76,8 +76,10 @@ pub struct UpstreamWork {
     pub package: PackageId,
     /// The stage it runs.
     pub stage: Stage,
-    /// When it was created.
+    /// When it was created, by the API server's clock: compared with other times of the server.
     pub created: Timestamp,
+    /// When we first saw it, by our clock: deadlines count from it.
+    pub seen: Timestamp,
     /// How far it is.
     pub phase: ExecutorPhase,
     /// Failed attempts so far.

@@ -55,7 +55,7 @@ pub(crate) fn settle<'a>(scope: &Scope<'a>, node: &'a Node, plan: &mut Plan) -> 
         !is_over(scope, work) || owner.is_some_and(|owner| owner.selects(&node.labels))
     })?;
     if first.phase == ExecutorPhase::Pending && first.reference.kind == UpstreamKind::Pod {
-        wake(plan, after(first.created, START_DEADLINE));
+        wake(plan, after(first.seen, START_DEADLINE));
     }
     Some(Verdict::wait(waits_for(first)))
 }
@@ -196,7 +196,7 @@ fn is_over(scope: &Scope<'_>, work: &UpstreamWork) -> bool {
         ExecutorPhase::Running => false,
         ExecutorPhase::Pending => {
             work.reference.kind == UpstreamKind::Pod
-                && scope.input.now >= after(work.created, START_DEADLINE)
+                && scope.input.now >= after(work.seen, START_DEADLINE)
         }
     }
 }

@@ -13,6 +13,7 @@ mod names_t21;
 mod node_state;
 mod observe;
 mod shelf;
+mod skew;
 mod status;
 mod taints;
 mod upstream;

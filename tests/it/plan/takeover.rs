@@ -55,6 +55,7 @@ fn job(world: &mut World, node: &str, package: &str, stage: Stage, phase: Execut
         package: PackageId { name: package.to_owned(), version: "1.0.0".to_owned() },
         stage,
         created: world.input.now,
+        seen: world.input.now,
         phase,
         restarts: 0,
         failure: None,
