@@ -19,6 +19,7 @@ use crate::model::{
 };
 
 use super::concern::{Concern, concern, retried_at, since, way_out};
+use super::leftovers;
 use super::survey::failing_since;
 use super::wording::{age, clean, moment, short_revision};
 
@@ -96,6 +97,8 @@ pub struct Chapter {
 pub struct Left {
     /// The rollout.
     pub rollout: String,
+    /// Why nothing takes it off.
+    pub why: &'static str,
     /// One package version a line.
     pub on_it: Vec<String>,
 }
@@ -115,6 +118,7 @@ pub fn node(input: &Input, plan: &Plan, revision: Option<&str>, name: &str) -> O
         .filter(|(rollout, state)| !is_selected(rollout) && !state.entries.is_empty())
         .map(|(rollout, state)| Left {
             rollout: rollout.clone(),
+            why: leftovers::because(input, rollout),
             on_it: state.entries.values().map(entry_text).collect(),
         });
     Some(NodeStory {
@@ -197,7 +201,7 @@ impl fmt::Display for NodeStory {
             write!(f, "\n{chapter}")?;
         }
         for left in &self.left {
-            writeln!(f, "\n{}  no longer selects this node", left.rollout)?;
+            writeln!(f, "\n{}  {}", left.rollout, left.why)?;
             lines(f, "on it", &left.on_it)?;
         }
         Ok(())

@@ -11,6 +11,7 @@ mod concern;
 pub mod events;
 pub mod explain;
 pub mod findings;
+mod leftovers;
 mod needs;
 pub mod plan_text;
 pub mod progress;
@@ -22,8 +23,8 @@ mod wording;
 pub use adoption::{Adoption, adoption};
 pub use concern::{Concern, concern, label, since, way_out};
 pub use state::{
-    CompartmentState, Effect, FleetPhase, FleetState, HeldRevision, InterruptFacts, NamedNodes,
-    Need, NodeFacts, PackageState, RolloutState, SettledEntry, SourceError, SourceMode, SourceView,
-    Stop, VisitFacts, WaitGroup,
+    CompartmentState, Effect, FleetPhase, FleetState, HeldRevision, InterruptFacts, LeftBehind,
+    NamedNodes, Need, NodeFacts, PackageState, RolloutState, SettledEntry, SourceError, SourceMode,
+    SourceView, Stop, VisitFacts, WaitGroup,
 };
 pub use wording::{clean, short_revision};

@@ -15,7 +15,7 @@ use super::survey::{failing_since, selected};
 use super::wording::{MESSAGE_MAX_BYTES, clean};
 
 /// Names kept per group: `status.json` stays bounded whatever the size of the fleet.
-const NAMES_MAX: usize = 20;
+pub(super) const NAMES_MAX: usize = 20;
 
 /// Words of the reasons that make a batch fail.
 const FAILURES: [&str; 3] = ["DrainTimedOut", "Failed", "InterruptFailed"];

@@ -282,6 +282,22 @@ pub struct WaitGroup {
     pub since: Option<Timestamp>,
 }
 
+/// A package version on hosts that nothing looks after any more.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct LeftBehind {
+    /// The rollout that put it there.
+    pub rollout: String,
+    /// The package.
+    pub package: String,
+    /// Its version.
+    pub version: String,
+    /// Why it stays, as what is said of the rollout.
+    pub why: &'static str,
+    /// The nodes it is on.
+    pub nodes: NamedNodes,
+}
+
 /// The state of a package version on a node.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -369,6 +385,8 @@ pub struct FleetState {
     pub waits: Vec<WaitGroup>,
     /// What somebody switched off.
     pub on_purpose: Vec<WaitGroup>,
+    /// What nothing looks after any more, by rollout, package and version.
+    pub left_behind: Vec<LeftBehind>,
     /// By node, then rollout: what is on it. Only nodes that something was done on.
     pub nodes: BTreeMap<String, BTreeMap<String, NodeFacts>>,
 }
@@ -389,6 +407,7 @@ impl FleetState {
             needs_person,
             waits,
             on_purpose,
+            left_behind,
             nodes,
         } = self;
         SourceView { epoch: other.source.epoch, ..source.clone() } == other.source
@@ -398,6 +417,7 @@ impl FleetState {
             && needs_person == &other.needs_person
             && waits == &other.waits
             && on_purpose == &other.on_purpose
+            && left_behind == &other.left_behind
             && nodes == &other.nodes
     }
 

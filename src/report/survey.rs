@@ -13,12 +13,12 @@ use crate::model::{
 };
 
 use super::concern::{Concern, concern};
-use super::needs;
 use super::state::{
     CompartmentState, Effect, FleetPhase, FleetState, InterruptFacts, NodeFacts, PackageState,
     RolloutState, SettledEntry, SourceView, Stop, VisitFacts,
 };
 use super::wording::{MESSAGE_MAX_BYTES, clean};
+use super::{leftovers, needs};
 
 /// Returns what a status commit says.
 pub(super) fn fleet(input: &Input, plan: &Plan, source: &SourceView) -> FleetState {
@@ -39,6 +39,7 @@ pub(super) fn fleet(input: &Input, plan: &Plan, source: &SourceView) -> FleetSta
         needs_person: found.needs_person,
         waits: found.waits,
         on_purpose: found.on_purpose,
+        left_behind: leftovers::find(input),
         nodes: node_facts(input),
         rollouts,
         source,

@@ -13,7 +13,7 @@ use serde::Serialize;
 
 use crate::model::short_hash;
 
-use super::{FleetPhase, FleetState, NodeFacts, RolloutState, SourceView, WaitGroup};
+use super::{FleetPhase, FleetState, LeftBehind, NodeFacts, RolloutState, SourceView, WaitGroup};
 
 pub use commit::{SUBJECT_MAX_CHARS, commit_subject, trailers, urgency};
 
@@ -39,6 +39,7 @@ struct StatusDocument<'a> {
     needs_person: &'a [super::Need],
     waits: &'a [WaitGroup],
     on_purpose: &'a [WaitGroup],
+    left_behind: &'a [LeftBehind],
 }
 
 /// `nodes/<name>.json`.
@@ -60,6 +61,7 @@ pub fn files(state: &FleetState) -> BTreeMap<String, Vec<u8>> {
         needs_person,
         waits,
         on_purpose,
+        left_behind,
         nodes,
     } = state;
     let status = StatusDocument {
@@ -71,6 +73,7 @@ pub fn files(state: &FleetState) -> BTreeMap<String, Vec<u8>> {
         needs_person,
         waits,
         on_purpose,
+        left_behind,
     };
     let mut files = BTreeMap::from([
         ("README.md".to_owned(), readme::page(state).into_bytes()),

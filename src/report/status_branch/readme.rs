@@ -10,11 +10,15 @@ use crate::report::wording::{
     code, counted, markdown, markdown_cell, moment, node_names, short_revision,
 };
 use crate::report::{
-    Effect, FleetState, Need, PackageState, RolloutState, SourceMode, SourceView, WaitGroup,
+    Effect, FleetState, LeftBehind, Need, PackageState, RolloutState, SourceMode, SourceView,
+    WaitGroup,
 };
 
 /// Needs listed on the page; the rest is in `status.json`. More than this is one problem.
 const NEEDS_SHOWN_MAX: usize = 30;
+
+/// Package versions left on hosts that are listed on the page.
+const LEFT_SHOWN_MAX: usize = 20;
 
 /// Warnings and notes listed on the page.
 const NOTES_SHOWN_MAX: usize = 10;
@@ -28,6 +32,7 @@ pub(super) fn page(state: &FleetState) -> String {
         needs(state),
         waits("Waits by itself", &state.waits),
         waits("Held on purpose", &state.on_purpose),
+        left_behind(&state.left_behind),
         notes(state),
     ];
     let mut page: String =
@@ -197,6 +202,31 @@ fn waits(heading: &str, groups: &[WaitGroup]) -> String {
 
 fn counted_nodes(count: u32) -> String {
     counted(usize::try_from(count).unwrap_or(usize::MAX), "node", "nodes")
+}
+
+fn left_behind(left: &[LeftBehind]) -> String {
+    if left.is_empty() {
+        return String::new();
+    }
+    let mut section = format!("## Left on hosts ({})\n\n", left.len());
+    for LeftBehind { rollout, package, version, why, nodes } in left.iter().take(LEFT_SHOWN_MAX) {
+        let _ = writeln!(
+            section,
+            "- {} {} on {} ({}): **{}** {why}",
+            markdown(package),
+            markdown(version),
+            counted_nodes(nodes.total),
+            markdown(&node_names(nodes)),
+            markdown(rollout),
+        );
+    }
+    match left.len().saturating_sub(LEFT_SHOWN_MAX) {
+        0 => {}
+        more => {
+            let _ = writeln!(section, "- and {more} more, see `status.json`");
+        }
+    }
+    section
 }
 
 /// Warnings and notes about manifests, which refuse nothing.

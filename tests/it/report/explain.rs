@@ -77,9 +77,20 @@ fn a_node_that_nothing_selects_says_so_and_what_was_left() {
     cpu-011  ready · cordoned, not by us
     no rollout selects this node
 
-    general  no longer selects this node
+    general  no longer selects the node: what it installed stays there
       on it    containerd-cfg 2.1.1: config erroring since 2026-11-24T10:15:00Z, 4 failed attempts
     "#);
+    world.plan.verdicts.remove("general");
+    let why = "names no package".to_owned();
+    world.input.desired.invalid.insert("general".to_owned(), why);
+    let unreadable = "general  cannot be read: what it installed stays as it is until its resource \
+                      is mended";
+    assert!(story(&world, "cpu-011").contains(unreadable));
+    world.input.desired.invalid.clear();
+    world.input.observed.resources.remove("general");
+    let gone = "general  is gone: what it installed stays; a NodeWright of that name takes it up \
+                again";
+    assert!(story(&world, "cpu-011").contains(gone));
 }
 
 #[test]

@@ -402,3 +402,22 @@ fn urgent_is_what_people_wait_for() {
     };
     assert_eq!(urgent(&unreadable), Some(Urgency::Urgent));
 }
+
+#[test]
+fn what_stays_on_hosts_without_anybody_looking_after_it_is_listed() {
+    let mut world = three_pools();
+    assert!(!file(&world.state(), "README.md").contains("Left on hosts"));
+    world.input.observed.resources.remove("general");
+    world.input.desired.rollouts.remove("general");
+    world.plan.verdicts.remove("general");
+    let state = world.state();
+    let page = file(&state, "README.md");
+    let (_, section) = page.split_once("## Left on hosts").expect("the section");
+    let left = &state.left_behind[0];
+    let line = format!("- {} {} on {} node", left.package, left.version, left.nodes.total);
+    assert!(section.contains(&line), "{section} has no {line}");
+    let why = "**general** is gone: what it installed stays; a NodeWright of that name takes it up";
+    assert!(section.contains(why), "{section}");
+    assert!(state.left_behind.iter().all(|left| left.rollout == "general"));
+    assert!(file(&state, "status.json").contains("\"leftBehind\""));
+}
