@@ -194,6 +194,9 @@ pub struct OpenBatch {
     /// How many of them are given, from the first on.
     #[serde(default)]
     pub given: i32,
+    /// Numbers among them whose pick was refused: no node ever had them, so they are given yet.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub refused: Vec<i64>,
     /// Digest of what it rolls out.
     pub target: String,
     /// When it was opened.

@@ -205,13 +205,15 @@ fn compartment_from_api(
         progress_percent: unsigned(progress_percent),
         batch_state: batch_from_api(batch_state.unwrap_or_default()),
         open_batch: open.map(|open| {
-            let api::OpenBatch { number, size, order_from, given, target, opened } = open;
+            let api::OpenBatch { number, size, order_from, given, refused, target, opened } = open;
+            let order = |order: i64| u32::try_from(order).unwrap_or_default();
             model::OpenBatch {
                 target,
                 number: unsigned(number),
                 size: unsigned(size),
-                order_from: u32::try_from(order_from).unwrap_or_default(),
+                order_from: order(order_from),
                 given: unsigned(given),
+                refused: refused.into_iter().map(order).collect(),
                 opened: opened.map_or(Timestamp::UNIX_EPOCH, |time| time.0),
             }
         }),
@@ -302,12 +304,13 @@ fn compartment_to_api(compartment: &model::CompartmentStatus) -> api::Compartmen
 }
 
 fn open_batch_to_api(open: &model::OpenBatch) -> api::OpenBatch {
-    let model::OpenBatch { target, number, size, order_from, given, opened } = open;
+    let model::OpenBatch { target, number, size, order_from, given, refused, opened } = open;
     api::OpenBatch {
         number: signed(*number),
         size: signed(*size),
         order_from: i64::from(*order_from),
         given: signed(*given),
+        refused: refused.iter().copied().map(i64::from).collect(),
         target: target.clone(),
         opened: Some(Time(*opened)),
     }

@@ -107,6 +107,10 @@ pub struct OpenBatch {
     /// the node that got it.
     #[serde(default)]
     pub given: u32,
+    /// Numbers among them whose pick was refused, so that no node ever had them: they are given
+    /// before further ones, or a node would lose its place to a heartbeat that came between.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub refused: Vec<u32>,
     /// When it was opened.
     pub opened: Timestamp,
 }

@@ -21,6 +21,10 @@ use crate::model::{
     Reason, Record, Verdict, VerdictKind,
 };
 
+/// Refused picks of a batch that are remembered, as the status object bounds them; the numbers of
+/// further ones are burnt.
+const REFUSED_MAX: usize = 64;
+
 /// Moves the open batches on, and returns what the status must remember.
 ///
 /// Candidates are nodes that need work and may be picked; each gets its verdict here.
@@ -118,11 +122,11 @@ impl<'a> Turn<'_, 'a> {
     ) -> Reason {
         match self.status.open_batch.clone() {
             Some(mut open) => {
-                open.given = given(self.scope, &open);
+                note_given(self.scope, &mut open);
                 self.status.open_batch = Some(open.clone());
                 let members = members(self.scope, &open);
                 let over = members.iter().all(|(_, record)| !record.is_open());
-                let full = open.given >= open.size;
+                let full = open.given >= open.size && open.refused.is_empty();
                 let pulls = Pulls::new(self.scope);
                 // Nodes whose images cannot be pulled do not hold the others' batch.
                 let stuck = || !members.is_empty() && pulls.all_fail(candidates, &open);
@@ -184,6 +188,7 @@ impl<'a> Turn<'_, 'a> {
             size,
             order_from: memory.order_next,
             given: 0,
+            refused: Vec::new(),
             opened: scope.input.now,
         });
         memory.order_next = memory.order_next.saturating_add(size);
@@ -207,7 +212,8 @@ impl<'a> Turn<'_, 'a> {
         let mut disturbed = self.disturbed(plan);
         let mut room = ceiling.saturating_sub(count(disturbed.len()));
         let first = open.order_from.saturating_add(open.given);
-        let mut orders = first..open.order_from.saturating_add(open.size);
+        let further = first..open.order_from.saturating_add(open.size);
+        let mut orders = open.refused.iter().copied().chain(further);
         let snapshots_there = scope.rollout.packages.values().all(|package| {
             let name = scope.snapshot_name(package);
             scope.input.observed.snapshots.contains_key(name) || !is_named(scope, package)
@@ -216,7 +222,7 @@ impl<'a> Turn<'_, 'a> {
             return not_created(scope).unwrap_or(Reason::PreparingBatch);
         }
         let mut reason = Reason::WaitingForBatch { batch: open.number };
-        let mut taken = open.given;
+        let mut taken = open.given.saturating_sub(count(open.refused.len()));
         for node in pulls.failed_last(in_order(scope, candidates)) {
             let free_ride = scope.is_disturbed(node);
             if room == 0 && !free_ride {
@@ -327,15 +333,20 @@ fn orders_given(scope: &Scope<'_>) -> BTreeSet<u32> {
     records.map(|record| record.order).collect()
 }
 
-/// Returns how many numbers of a batch are given. They are given in order, and the status remembers
-/// how many: a node that left the batch, was picked again, or was reset by a person has burnt its
-/// own. One that a refused pick left out, with a later one given, is burnt as well.
-fn given(scope: &Scope<'_>, open: &OpenBatch) -> u32 {
+/// Notes which numbers of a batch are given. They are given in order, and the status remembers how
+/// many: a node that left the batch, was picked again, or was reset by a person has burnt its own.
+///
+/// One that nobody has when a later one is first seen was never had: the API server refused its
+/// pick, for a heartbeat that came between. It is given again, and is the place of another node.
+fn note_given(scope: &Scope<'_>, open: &mut OpenBatch) {
     let numbers = open.order_from..open.order_from.saturating_add(open.size);
-    let given = orders_given(scope);
-    let last = given.range(numbers).next_back();
-    let seen = last.map_or(0, |last| (last - open.order_from).saturating_add(1));
-    open.given.max(seen)
+    let carried = orders_given(scope);
+    open.refused.retain(|order| !carried.contains(order));
+    let Some(last) = carried.range(numbers).next_back() else { return };
+    let before = open.order_from.saturating_add(open.given);
+    let refused = (before..*last).filter(|order| !carried.contains(order));
+    open.refused.extend(refused.take(REFUSED_MAX.saturating_sub(open.refused.len())));
+    open.given = open.given.max((last - open.order_from).saturating_add(1));
 }
 
 /// Returns why a snapshot that is wanted cannot be made.

@@ -230,8 +230,15 @@ fn a_status_of_upstream_is_read_without_its_maps_per_node() {
 #[test]
 fn an_open_batch_is_remembered() {
     let target = "t".to_owned();
-    let open_batch =
-        OpenBatch { number: 3, size: 2, order_from: 4, given: 1, target, opened: None };
+    let open_batch = OpenBatch {
+        number: 3,
+        size: 2,
+        order_from: 4,
+        given: 1,
+        refused: Vec::new(),
+        target,
+        opened: None,
+    };
     let compartment =
         CompartmentRollout { target: Some("t".to_owned()), open_batch: Some(open_batch) };
     let status = NodeWrightStatus {

@@ -44,7 +44,8 @@ fn full() -> Status {
             number: 4,
             size: 2,
             order_from: 9,
-            given: 1,
+            given: 2,
+            refused: vec![9],
             opened: time(EARLY),
         }),
     };

@@ -422,6 +422,30 @@ fn a_batch_that_this_tick_fills_is_what_the_rest_wait_for() {
     assert_eq!(waiting.reason, Reason::WaitingForBatch { batch: 1 });
 }
 
+/// A pick is refused whenever something wrote to the node since it was read, a heartbeat for one.
+#[test]
+fn a_pick_that_is_refused_costs_nobody_a_place_in_the_batch() {
+    let mut world = fleet(3, Some(Budget::Count(3)));
+    let mut refusals = 1;
+    while under_way(&world).len() < 2 {
+        let (_, breaches, _) = world.tick(|action| match action {
+            nodewright::model::Action::PatchNode(patch)
+                if patch.node == "node-00" && refusals > 0 =>
+            {
+                refusals -= 1;
+                Fate::Refused
+            }
+            _ => Fate::Done,
+        });
+        assert_eq!(breaches, vec![]);
+    }
+    assert_eq!(under_way(&world), ["node-01", "node-02"], "it was refused");
+    world.settle();
+    assert_eq!(under_way(&world), ["node-00", "node-01", "node-02"]);
+    let batches: BTreeSet<u32> = records(&world).values().map(|record| record.batch).collect();
+    assert_eq!(batches, BTreeSet::from([1]), "one batch, whoever was picked late");
+}
+
 #[test]
 fn a_status_that_was_wiped_hands_out_no_order_number_again() {
     let mut world = world(4, rollout(2, vec![package("motd", "1.0.0")]));

@@ -117,7 +117,15 @@ impl World {
         compartment.in_progress = in_progress;
         compartment.batch_state.current_batch = number;
         let opened = time("11:30");
-        let open = OpenBatch { target, number, size: 4, order_from: 0, given: 0, opened };
+        let open = OpenBatch {
+            target,
+            number,
+            size: 4,
+            order_from: 0,
+            given: 0,
+            refused: Vec::new(),
+            opened,
+        };
         compartment.open_batch = Some(open);
         self
     }
