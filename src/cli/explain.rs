@@ -15,17 +15,17 @@ use super::Exit;
 use super::environment::Environment;
 use super::error::{CliError, ErrorKind};
 use super::explain_references;
+use super::floor::FloorArgs;
 use super::kubernetes::{self, ClusterArgs};
 use super::logging::{self, LogFormat};
 use super::out::stdout;
-use super::run::FloorArgs;
 use super::values;
 use crate::clock::Clock;
 use crate::cluster::source_state::{SOURCE_NAME, SourceState, SourceStates};
 use crate::cluster::store::WatchTrouble;
 use crate::cluster::{ClusterError, EdgeSettings, Observer, View};
 use crate::manifest::{self, nearest};
-use crate::model::{Desired, Floor, Input, NodeRules, Opening, Reason};
+use crate::model::{Desired, Input, NodeRules, Opening, Reason};
 use crate::plan::plan;
 use crate::report::explain::{self, Answer, NotKnown};
 
@@ -246,10 +246,7 @@ fn input(
         desired,
         observed: view.observed.clone(),
         opening,
-        floor: Floor {
-            max_disturbed_percent: floor.max_disturbed,
-            stop_after: Some(floor.stop_after),
-        },
+        floor: floor.floor(),
         rules: NodeRules::default(),
         own_node: None,
         own_pod: None,

@@ -13,6 +13,7 @@ mod environment;
 mod error;
 mod explain;
 mod explain_references;
+mod floor;
 mod git_transport;
 mod help;
 mod kubernetes;
@@ -36,10 +37,11 @@ use environment::Injected;
 pub use demo::example_files;
 pub use environment::Environment;
 pub use error::{CliError, ErrorKind};
+pub use floor::FloorArgs;
 pub use kubernetes::{ClusterArgs, ConnectError};
 pub use logging::{LogFormat, LoggingError};
 pub use out::OutError;
-pub use run::{FloorArgs, GitSettings, NodeArgs, ProcessArgs, RunArgs, RunSettings, SourceKind};
+pub use run::{GitSettings, NodeArgs, ProcessArgs, RunArgs, RunSettings, SourceKind};
 
 /// Keeps the host software of a Kubernetes fleet at what Git says.
 ///

@@ -10,6 +10,7 @@ use clap::{ArgAction, ValueEnum};
 
 use super::environment::Environment;
 use super::error::CliError;
+use super::floor::FloorArgs;
 use super::kubernetes::{self, ClusterArgs};
 use super::logging::{self, LogFormat};
 use super::values;
@@ -146,21 +147,6 @@ pub struct ProcessArgs {
     /// NODEWRIGHT_LOG says which lines, for example info or warn,nodewright=debug.
     #[arg(long, value_enum, default_value_t = LogFormat::Text, value_name = "FORMAT")]
     pub log: LogFormat,
-}
-
-/// Flags about how much may be disturbed (design §7, the safety floor).
-#[derive(Debug, Clone, PartialEq, Eq, clap::Args)]
-#[command(next_help_heading = "Safety floor")]
-pub struct FloorArgs {
-    /// Disturbs at most this percentage of a rollout's nodes where it names no budget.
-    #[arg(long, value_name = "PERCENT", default_value = "10", value_parser = values::percent)]
-    pub max_disturbed: u32,
-    /// Stops a rollout after so many failed batches in a row where its policy names no threshold.
-    #[arg(
-        long, value_name = "BATCHES", default_value = "2",
-        value_parser = clap::value_parser!(u32).range(1..)
-    )]
-    pub stop_after: u32,
 }
 
 /// Flags about executor pods and hosts.
@@ -354,7 +340,7 @@ impl RunArgs {
             cache,
             adopt,
             process,
-            floor: FloorArgs { max_disturbed, stop_after },
+            floor,
             nodes,
             kubernetes,
         } = self;
@@ -392,7 +378,6 @@ impl RunArgs {
         // The log format has been obeyed before anything could be logged.
         let ProcessArgs { namespace, identity, own_node, probes, metrics, log: _ } = process;
         let identity = identity.map_or_else(|| host_name(environment), Ok)?;
-        let floor = Floor { max_disturbed_percent: max_disturbed, stop_after: Some(stop_after) };
         let reapply_on_reboot = nodes.reapply_on_reboot;
         let edge = nodes.edge_settings(&namespace);
         Ok(RunSettings {
@@ -401,7 +386,7 @@ impl RunArgs {
             status,
             cache,
             identity,
-            floor,
+            floor: floor.floor(),
             reapply_on_reboot,
             edge,
             own_node,

@@ -136,11 +136,17 @@ pub struct Floor {
     pub max_disturbed_percent: u32,
     /// Failed batches in a row that stop a rollout whose policy names no threshold; `None` never.
     pub stop_after: Option<u32>,
+    /// A node that is down for longer than this before it is picked is in repair: outside ceiling
+    /// and completion, and caught up when it returns.
+    pub repair_after: Duration,
 }
+
+/// Longer than a reboot with a firmware update, shorter than a night with a dead node in a budget.
+pub const REPAIR_AFTER_DEFAULT: Duration = Duration::from_hours(2);
 
 impl Default for Floor {
     fn default() -> Self {
-        Self { max_disturbed_percent: 10, stop_after: Some(2) }
+        Self { max_disturbed_percent: 10, stop_after: Some(2), repair_after: REPAIR_AFTER_DEFAULT }
     }
 }
 

@@ -86,6 +86,8 @@ pub enum Reason {
     WaitingForPackage { package: String, on: String },
     /// The node is not ready and not ours.
     NodeNotReady { since: Option<Timestamp> },
+    /// The node is down for so long that it is outside the rollout until it is back.
+    InRepair { since: Timestamp },
     /// The node is being deleted.
     NodeDeleting,
     /// Somebody lifted our cordon: nothing starts on the node until asked to go on.
@@ -176,6 +178,12 @@ impl Verdict {
     pub fn done() -> Self {
         Self { kind: VerdictKind::Done, reason: Reason::UpToDate }
     }
+
+    /// Returns whether the rollout is complete as far as this node goes: it has what is wanted, or
+    /// is in repair and caught up when it returns.
+    pub fn is_through(&self) -> bool {
+        self.kind == VerdictKind::Done || matches!(self.reason, Reason::InRepair { .. })
+    }
 }
 
 impl Reason {
@@ -218,6 +226,7 @@ impl Reason {
             Self::DependencyMissing { .. } => "DependencyMissing",
             Self::WaitingForPackage { .. } => "WaitingForPackage",
             Self::NodeNotReady { .. } => "NodeNotReady",
+            Self::InRepair { .. } => "InRepair",
             Self::NodeDeleting => "NodeDeleting",
             Self::Uncordoned { .. } => "Uncordoned",
             Self::Ignored => "Ignored",
@@ -338,6 +347,11 @@ impl fmt::Display for Reason {
                 write!(f, "the node is not ready since {since:.0}")
             }
             Self::NodeNotReady { since: None } => f.write_str("the node is not ready"),
+            Self::InRepair { since } => write!(
+                f,
+                "in repair: not ready since {since:.0}, before it was picked; outside the rollout \
+                 until it is back"
+            ),
             Self::NodeDeleting => f.write_str("the node is being deleted"),
             Self::Uncordoned { manager: Some(manager) } => {
                 write!(f, "uncordoned by {manager} while we hold it: cordon it again to go on")

@@ -55,7 +55,7 @@ pub(crate) fn advance<'a>(
             memory.compartments.insert(compartment.name, status);
         }
     }
-    let complete = verdicts.values().all(|verdict| verdict.kind == VerdictKind::Done);
+    let complete = verdicts.values().all(Verdict::is_through);
     if complete && resets_batches(scope) {
         let over = memory.compartments.values_mut().filter(|status| status.open_batch.is_none());
         over.for_each(|status| status.batch_state = BatchState::default());

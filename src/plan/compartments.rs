@@ -5,9 +5,9 @@
 
 use std::collections::BTreeMap;
 
-use super::count;
 use super::pace::Pacing;
 use super::select::Scope;
+use super::{count, repair};
 use crate::model::{Budget, CompartmentStatus, DEFAULT_COMPARTMENT, Growth, Node, Pace, Policy};
 
 /// A compartment of a rollout.
@@ -58,13 +58,17 @@ pub(crate) fn of<'a>(
             name: name.to_owned(),
             pacing: Pacing {
                 pace: pace_of(name),
-                nodes: count(nodes.len()),
+                nodes: count(nodes.iter().filter(|node| !is_in_repair(scope, node)).count()),
                 stop_after: scope.input.floor.stop_after,
             },
             nodes,
             known,
         })
         .collect()
+}
+
+fn is_in_repair(scope: &Scope<'_>, node: &Node) -> bool {
+    repair::since(scope.input, node).is_some()
 }
 
 /// Returns the pace of a rollout without a policy: batches of the ceiling's size.

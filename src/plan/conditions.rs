@@ -230,6 +230,7 @@ fn deletion_blocked(scope: &Scope<'_>, verdicts: &Verdicts) -> Option<Condition>
                     Reason::Ignored
                         | Reason::TaintNotTolerated { .. }
                         | Reason::NodeNotReady { .. }
+                        | Reason::InRepair { .. }
                 )
             },
         ),

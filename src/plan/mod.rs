@@ -10,8 +10,9 @@
 //! what happens on a node next (`visit`, by the table in `lifecycle`), what ends its visit early
 //! (`leave`, `deletion`), what keeps it from happening (`drain`, `pull`), who else works there
 //! (`claims`), which taints it has (`taints`), what a reboot took away (`reapply`), whether its
-//! GPUs are back (`gpus`), what to show (`status`), what upstream's operator left (`takeover`),
-//! what is left over (`cleanup`); and a second opinion that knows none of it (`audit`).
+//! GPUs are back (`gpus`), which nodes are in repair (`repair`), what to show (`status`), what
+//! upstream's operator left (`takeover`), what is left over (`cleanup`); and a second opinion that
+//! knows none of it (`audit`).
 #![warn(clippy::wildcard_enum_match_arm)]
 
 mod audit;
@@ -33,6 +34,7 @@ mod pick;
 mod protect;
 mod pull;
 mod reapply;
+mod repair;
 mod rollout;
 mod select;
 mod status;
@@ -45,7 +47,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
 
-use crate::model::{Executor, Group, Input, Plan, Rollout, VerdictKind};
+use crate::model::{Executor, Group, Input, Plan, Rollout, Verdict, VerdictKind};
 
 use select::Scope;
 
@@ -105,7 +107,7 @@ impl Done {
             .filter(|(_, verdict)| verdict.kind == VerdictKind::Done)
             .map(|(node, _)| node.clone())
             .collect();
-        if verdicts.is_none_or(|verdicts| verdicts.len() == complete.len()) {
+        if verdicts.is_none_or(|verdicts| verdicts.values().all(Verdict::is_through)) {
             self.everywhere.insert(rollout.to_owned());
         }
         self.nodes.insert(rollout.to_owned(), complete);
@@ -116,7 +118,7 @@ impl Done {
         self.nodes.get(rollout).is_some_and(|nodes| nodes.contains(node))
     }
 
-    /// Returns whether `rollout` is complete on every node it selects.
+    /// Returns whether `rollout` is complete on every node it selects, those in repair aside.
     pub(crate) fn everywhere(&self, rollout: &str) -> bool {
         self.everywhere.contains(rollout)
     }

@@ -14,7 +14,8 @@ use crate::model::{BatchState, Growth, Pace, Strategy};
 pub struct Pacing {
     /// How the nodes are paced.
     pub pace: Pace,
-    /// Nodes in the compartment, those among them that may not be picked included.
+    /// Nodes in the compartment, those among them that may not be picked included, and those in
+    /// repair not.
     pub nodes: u32,
     /// Failed batches in a row that stop it where the strategy names no number; `None` never does.
     pub stop_after: Option<u32>,

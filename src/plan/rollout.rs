@@ -4,7 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::lifecycle::{Seen, Step};
 use super::select::{Scope, node_block, pick_block, rollout_hold, working_rollout};
-use super::{Done, batch, claims, cleanup, deletion, due, protect, status, takeover, visit};
+use super::{
+    Done, batch, claims, cleanup, deletion, due, protect, repair, status, takeover, visit,
+};
 use crate::model::{
     Action, CordonMark, Memory, Node, NodePatch, Package, Plan, Reason, SnapshotSpec, StatusWrite,
     UpstreamMaps, Urgency, Verdict, VerdictKind,
@@ -62,6 +64,7 @@ fn plan_visits<'a>(scope: &'a Scope<'a>, done: &Done, plan: &mut Plan) -> bool {
             None => candidates.push(node),
         }
     }
+    repair::wake_for_next(scope, plan);
     deletion::leave_unselected(scope, plan);
     let begun = working || !candidates.is_empty();
     if begun && deletion::await_finalizer(scope, plan) {

@@ -6,7 +6,7 @@ use super::deletion;
 use super::due::{self, Need};
 use super::names::Named;
 use super::visit::DRAIN_TIMED_OUT;
-use super::{Done, claims, leave, reapply, taints};
+use super::{Done, claims, leave, reapply, repair, taints};
 use crate::model::{
     Budget, Entries, Executor, Input, Node, NodePatch, NodeRollout, Opening, Outcome, Package,
     PatchKind, Policy, Reason, Record, Resource, Rollout, Sequencing, Stage, State, Verdict,
@@ -90,10 +90,11 @@ impl<'a> Scope<'a> {
 
     /// Returns whether the node counts against the ceiling (design §7).
     pub(crate) fn is_disturbed(&self, node: &Node) -> bool {
-        node.unschedulable
+        let down = node.unschedulable
             || !node.ready
             || !node.claims.is_empty()
-            || working_rollout(self.input, node).is_some()
+            || working_rollout(self.input, node).is_some();
+        down && repair::since(self.input, node).is_none()
     }
 
     /// Returns the policy that paces the rollout, if it names one that is there.
@@ -152,6 +153,9 @@ pub(crate) fn node_block<'a>(scope: &Scope<'a>, node: &'a Node) -> Option<Verdic
     }
     if node.ignored {
         return Some(Verdict::blocked(Reason::Ignored));
+    }
+    if let Some(since) = repair::since(scope.input, node) {
+        return failed_here(scope, node).or(Some(Verdict::wait(Reason::InRepair { since })));
     }
     // A node that failed here, or never came back from its reboot, is a failure for a person to
     // look at, whoever else works on it since.

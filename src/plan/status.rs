@@ -46,6 +46,8 @@ struct Tally<'a> {
     failed: Vec<&'a str>,
     blocked: Vec<&'a str>,
     waiting: Vec<&'a str>,
+    /// In repair: the rollout is complete without them. A resource that is deleted is not.
+    repaired: Vec<&'a str>,
     reasons: BTreeMap<&'static str, (usize, &'a Reason)>,
 }
 
@@ -58,6 +60,7 @@ impl<'a> Tally<'a> {
             failed: Vec::new(),
             blocked: Vec::new(),
             waiting: Vec::new(),
+            repaired: Vec::new(),
             reasons: BTreeMap::new(),
         };
         let open = |name: &str| {
@@ -76,6 +79,10 @@ impl<'a> Tally<'a> {
                     tally.done += 1;
                     continue;
                 }
+                _ if verdict.is_through() && !scope.resource.deleting => {
+                    tally.repaired.push(name);
+                    continue;
+                }
                 _ if failed => tally.failed.push(name),
                 _ if open(name) => tally.working.push(name),
                 VerdictKind::Act => tally.working.push(name),
@@ -88,7 +95,7 @@ impl<'a> Tally<'a> {
     }
 
     fn left(&self) -> usize {
-        self.total - self.done
+        self.total - self.done - self.repaired.len()
     }
 }
 
@@ -98,8 +105,10 @@ fn word(scope: &Scope<'_>, nodes: &Tally<'_>, memory: &Memory) -> StatusWord {
     let policy_missing = nodes.reasons.contains_key("PolicyMissing");
     let batch_open =
         memory.compartments.values().any(|compartment| compartment.open_batch.is_some());
-    if nodes.left() == 0 {
+    if nodes.left() == 0 && (nodes.done > 0 || nodes.total == 0) {
         StatusWord::Complete
+    } else if nodes.left() == 0 {
+        StatusWord::Waiting
     } else if scope.resource.disabled {
         StatusWord::Disabled
     } else if scope.resource.paused {
@@ -162,6 +171,10 @@ fn ready(nodes: &Tally<'_>, word: StatusWord) -> Condition {
     } else {
         format!("{}/{} nodes complete", nodes.done, nodes.total)
     };
+    if !nodes.repaired.is_empty() {
+        let (number, names) = (nodes.repaired.len(), first_names(&nodes.repaired));
+        message.push_str(&format!(", except {number} in repair ({names})"));
+    }
     for (label, names) in
         [("in progress", &nodes.working), ("erroring", &nodes.failed), ("blocked", &nodes.blocked)]
     {

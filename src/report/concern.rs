@@ -93,6 +93,7 @@ fn nature(reason: &Reason) -> (Nature, &'static str) {
         Reason::DependencyMissing { .. } => (PERSON, "dependency cannot complete"),
         Reason::WaitingForPackage { .. } => (Passing, "packages in order"),
         Reason::NodeNotReady { .. } => (ByItself, "nodes not ready"),
+        Reason::InRepair { .. } => (ByItself, "nodes in repair"),
         Reason::NodeDeleting => (Always(Concern::Waits), "nodes being deleted"),
         Reason::Uncordoned { .. } => (PERSON, "uncordoned by others"),
         Reason::Ignored => (PURPOSE, "ignored"),
@@ -127,6 +128,7 @@ pub fn since(reason: &Reason) -> Option<Timestamp> {
         | Reason::ProtectedPod { since, .. }
         | Reason::Interrupting { since, .. }
         | Reason::Rebooting { since }
+        | Reason::InRepair { since }
         | Reason::Pulling { since, .. }
         | Reason::PullFailed { since, .. }
         | Reason::NotCreated { since, .. }
@@ -258,6 +260,9 @@ pub fn way_out(reason: &Reason) -> &'static str {
         Reason::NodeNotReady { .. } => {
             "repair the node, or leave it out: kubectl label node/NAME \
              nodewright.nvidia.com/ignore=true"
+        }
+        Reason::InRepair { .. } => {
+            "repair the node, it is caught up when it is back; or delete the Node"
         }
         Reason::Uncordoned { .. } => "let it go on: kubectl cordon node/NAME",
         Reason::Ignored => {

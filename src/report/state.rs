@@ -226,6 +226,20 @@ impl RolloutState {
         compartments.filter_map(|(name, it)| Some((name.as_str(), it.stopped.as_ref()?)))
     }
 
+    /// Returns how many nodes the rollout is complete without: those in repair.
+    pub fn in_repair(&self) -> u32 {
+        let is_complete = self.status == StatusWord::Complete;
+        if is_complete { self.nodes_total.saturating_sub(self.nodes_complete) } else { 0 }
+    }
+
+    /// Returns `complete`, and what it is complete without.
+    pub(super) fn completed_words(&self) -> String {
+        match self.in_repair() {
+            0 => "complete".to_owned(),
+            missing => format!("complete except {missing} in repair"),
+        }
+    }
+
     /// Returns whether nodes are being, or are about to be, worked on.
     pub fn is_moving(&self) -> bool {
         self.nodes_in_progress > 0 || self.status == StatusWord::InProgress

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use super::{Audit, Picks};
 use crate::model::{
-    Budget, Compartment, DEFAULT_COMPARTMENT, Growth, Node, Policy, Resource, Rollout,
+    Budget, Compartment, DEFAULT_COMPARTMENT, Growth, Node, Outcome, Policy, Resource, Rollout,
 };
 use crate::plan::audit::Invariant;
 
@@ -40,7 +40,8 @@ impl Audit<'_> {
                     wanted.budget.unwrap_or(Budget::Percent(self.input.floor.max_disturbed_percent))
                 }
             };
-            let total = u32::try_from(nodes.len()).unwrap_or(u32::MAX);
+            let counted = nodes.iter().filter(|node| !self.is_in_repair(node)).count();
+            let total = u32::try_from(counted).unwrap_or(u32::MAX);
             self.ceiling(wanted, (name, budget.ceiling(total) as usize), &nodes, picks);
         }
     }
@@ -61,7 +62,8 @@ impl Audit<'_> {
         };
         let down = |node: &Node| {
             let earlier = picks.earlier.contains(&node.name.as_str());
-            node.unschedulable || !node.ready || working(node) || earlier
+            let is_down = node.unschedulable || !node.ready || working(node) || earlier;
+            is_down && !self.is_in_repair(node)
         };
         let before = nodes.iter().filter(|node| down(node)).count();
         let picked = |node: &&&Node| picks.own.iter().any(|patch| patch.node == node.name);
@@ -70,6 +72,18 @@ impl Audit<'_> {
             let detail = format!("{compartment}: {before} down and {newly} more of {ceiling}");
             self.breach(&wanted.name, Invariant::Ceiling, &detail);
         }
+    }
+
+    /// Down for longer than a repair takes to be noticed, while no visit of anybody held it.
+    fn is_in_repair(&self, node: &Node) -> bool {
+        let Some(since) = node.ready_since.filter(|_| !node.ready) else { return false };
+        let down = self.input.now.duration_since(since);
+        let mut records = node.rollouts.values().filter_map(|state| state.record.as_ref());
+        let held = records.any(|record| {
+            let failed = record.held && record.outcome == Some(Outcome::Erroring);
+            record.node_uid == node.uid && (record.is_open() || failed)
+        });
+        !held && down.unsigned_abs() >= self.input.floor.repair_after && !down.is_negative()
     }
 }
 

@@ -157,7 +157,7 @@ fn rollout_parts(previous: &FleetState, now: &FleetState, name: &str, room: usiz
     if let Some(stop) = rollout.stopped() {
         parts.push(format!("stopped in batch {}", stop.batch));
     } else if rollout.status == StatusWord::Complete {
-        parts.push("complete".to_owned());
+        parts.push(rollout.completed_words());
     } else if rollout.status == StatusWord::InProgress || rollout.is_moving() {
         parts.push(format!("batch {}", rollout.batch()));
     } else {

@@ -126,8 +126,8 @@ fn rollout_text(rollout: &RolloutState) -> String {
     match rollout.status {
         StatusWord::Complete if is_empty => "no nodes matched".to_owned(),
         StatusWord::Complete => match rollout.completed {
-            Some(time) => format!("complete {}", moment(time)),
-            None => "complete".to_owned(),
+            Some(time) => format!("{} {}", rollout.completed_words(), moment(time)),
+            None => rollout.completed_words(),
         },
         StatusWord::InProgress => format!("{}{erroring}", batches(rollout)),
         StatusWord::Waiting if rollout.is_moving() => format!("{}{erroring}", batches(rollout)),

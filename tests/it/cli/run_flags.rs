@@ -107,12 +107,14 @@ fn our_own_variables_reach_flags_of_every_kind() {
         ("NODEWRIGHT_LOG_FORMAT", "json"),
         ("NODEWRIGHT_MAX_DISTURBED", "33"),
         ("NODEWRIGHT_POLL", "1m30s"),
+        ("NODEWRIGHT_REPAIR_AFTER", "45m"),
     ]);
     let args = run_args(&LEAST, &environment).expect("all of them are fine");
     assert_eq!(args.process.log, LogFormat::Json);
     assert_eq!(args.kubernetes.kubeconfig, Some(PathBuf::from("/etc/kubeconfig")));
     let settings = settled(&[], &environment);
     assert_eq!(settings.floor.max_disturbed_percent, 33);
+    assert_eq!(settings.floor.repair_after, Duration::from_mins(45));
     let git = settings.git.expect("git");
     assert_eq!((git.source.poll.as_secs(), git.adoption), (90, Adoption::Allowed));
     let git = settled(&["--adopt=false"], &environment).git.expect("git");

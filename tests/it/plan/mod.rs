@@ -13,6 +13,7 @@ mod deletion_uninstalls;
 mod drain_table;
 mod drains;
 mod executors;
+mod floor;
 mod gpus;
 mod histories;
 mod holds;

@@ -65,6 +65,7 @@ pub fn every_reason() -> Vec<Reason> {
         Reason::DependencyMissing { package: "a".to_owned(), on: "b".to_owned() },
         Reason::WaitingForPackage { package: "a".to_owned(), on: "b".to_owned() },
         Reason::NodeNotReady { since: Some(since) },
+        Reason::InRepair { since },
         Reason::NodeDeleting,
         Reason::Uncordoned { manager: Some("kubectl".to_owned()) },
         Reason::Ignored,
@@ -112,7 +113,7 @@ pub fn every_reason() -> Vec<Reason> {
 }
 
 /// As many as `Reason` has variants: the test below counts them in the source.
-const REASONS: usize = 58;
+const REASONS: usize = 59;
 
 #[test]
 fn every_reason_is_here_once() {
@@ -185,6 +186,7 @@ fn concern_follows_kind_and_reason() {
     DependencyMissing: wait NeedsPerson, blocked NeedsPerson
     WaitingForPackage: wait Works, blocked NeedsPerson
     NodeNotReady: wait Waits, blocked NeedsPerson
+    InRepair: wait Waits, blocked NeedsPerson
     NodeDeleting: wait Waits, blocked Waits
     Uncordoned: wait NeedsPerson, blocked NeedsPerson
     Ignored: wait OnPurpose, blocked OnPurpose

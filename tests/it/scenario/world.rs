@@ -5,6 +5,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use clap::Parser as _;
+use nodewright::cli::FloorArgs;
 use nodewright::clock::Clock;
 use nodewright::cluster::EdgeSettings;
 use nodewright::cluster::resources::Adoption;
@@ -26,6 +28,13 @@ pub const CLUSTER: &str = "dev";
 
 /// Long enough to be seen, short enough for a clock that cannot be paused.
 const REBOOT_TIME: Duration = Duration::from_secs(5);
+
+/// The flags of the safety floor, read as `nodewright run` reads them.
+#[derive(clap::Parser)]
+struct FloorFlags {
+    #[command(flatten)]
+    floor: FloorArgs,
+}
 
 pub struct World {
     pub ground: Ground,
@@ -81,7 +90,7 @@ impl World {
     /// Starts the daemon as a new process would: with an identity of its own.
     ///
     /// Flags: `--source cluster` (the resources in the cluster are what is wanted, and nothing is
-    /// written to Git), `--reapply-on-reboot`, `--compat upstream` (no floor).
+    /// written to Git), `--reapply-on-reboot`, and those of the safety floor as `run` has them.
     pub fn start(&mut self, flags: &[&str]) -> Result<(), String> {
         self.starts += 1;
         let cache = self.cache.path().join("cache");
@@ -99,6 +108,7 @@ impl World {
             adoption: Adoption::Refused,
             listen: None,
         };
+        let mut floor = vec!["start"];
         let mut flags = flags.iter();
         while let Some(flag) = flags.next() {
             match *flag {
@@ -108,10 +118,15 @@ impl World {
                     settings.status = None;
                 }
                 "--compat" if flags.next() == Some(&"upstream") => {
-                    settings.floor = Floor { max_disturbed_percent: 100, stop_after: None };
+                    settings.floor =
+                        Floor { max_disturbed_percent: 100, stop_after: None, ..Floor::default() };
                 }
-                _ => return Err(format!("there is no flag {flag}; see scenario/world.rs")),
+                other => floor.push(other),
             }
+        }
+        if floor.len() > 1 {
+            let parsed = FloorFlags::try_parse_from(floor).map_err(|error| error.to_string())?;
+            settings.floor = parsed.floor.floor();
         }
         let client = self.ground.daemon_client();
         self.daemon = Some(Daemon::start(settings, client, self.clock));

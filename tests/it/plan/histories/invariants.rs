@@ -92,19 +92,32 @@ fn ceilings(world: &World, patch: &NodePatch) -> Held {
             let record = resource.and_then(|resource| node.record(name, &resource.uid));
             record.is_some_and(Record::is_open)
         });
-        node.unschedulable || !node.ready || worked_on
+        (node.unschedulable || !node.ready || worked_on) && !in_repair(world, node)
     };
     let selected = || known.nodes.values().filter(|node| wanted.selects(&node.labels));
     if down(picked) {
         return Ok(()); // Costs nothing: it is disturbed already.
     }
     let already = selected().filter(|node| down(node)).count();
-    let ceiling = ceiling(world, wanted, selected().count());
+    let counted = selected().filter(|node| !in_repair(world, node));
+    let ceiling = ceiling(world, wanted, counted.count());
     if already + 1 > ceiling {
         let detail = format!("{} would be one more than {already} of {ceiling}", patch.node);
         return Err(Broken::new("ceilings", detail));
     }
     Ok(())
+}
+
+/// Down for longer than `--repair-after`, and it did not break in a visit (design §7).
+fn in_repair(world: &World, node: &Node) -> bool {
+    let Some(since) = node.ready_since else { return false };
+    let down = world.input.now.duration_since(since).as_secs();
+    let patience = world.input.floor.repair_after.as_secs();
+    let broke = node.rollouts.values().filter_map(|state| state.record.as_ref()).any(|record| {
+        let is_kept = record.held && record.outcome == Some(Outcome::Erroring);
+        record.node_uid == node.uid && (record.is_open() || is_kept)
+    });
+    !node.ready && !broke && u64::try_from(down).is_ok_and(|down| down >= patience)
 }
 
 fn is_worked_on(world: &World, node: &Node) -> bool {

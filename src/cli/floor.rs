@@ -1,0 +1,42 @@
+//! The flags of the safety floor, the same for every verb that plans.
+//!
+//! In: flags and the variables that stand in for them. Out: [`Floor`]. Must never: loosen what a
+//! manifest says.
+
+use super::values;
+use crate::api::GoDuration;
+use crate::model::Floor;
+
+/// Flags about how much may be disturbed (design §7, the safety floor).
+#[derive(Debug, Clone, PartialEq, Eq, clap::Args)]
+#[command(next_help_heading = "Safety floor")]
+pub struct FloorArgs {
+    /// Disturbs at most this percentage of a rollout's nodes where it names no budget.
+    #[arg(long, value_name = "PERCENT", default_value = "10", value_parser = values::percent)]
+    pub max_disturbed: u32,
+    /// Stops a rollout after so many failed batches in a row where its policy names no threshold.
+    #[arg(
+        long, value_name = "BATCHES", default_value = "2",
+        value_parser = clap::value_parser!(u32).range(1..)
+    )]
+    pub stop_after: u32,
+    /// Goes on without a node that is down for longer than this before it is picked.
+    ///
+    /// It is in repair then: not counted as disturbed, not picked, and the rollout completes
+    /// without it. It is caught up when it returns. A node that breaks while it is worked on always
+    /// counts.
+    #[arg(long, value_name = "DURATION", default_value = "2h")]
+    pub repair_after: GoDuration,
+}
+
+impl FloorArgs {
+    /// Returns the limits that these flags amount to.
+    pub fn floor(&self) -> Floor {
+        let Self { max_disturbed, stop_after, repair_after } = self;
+        Floor {
+            max_disturbed_percent: *max_disturbed,
+            stop_after: Some(*stop_after),
+            repair_after: repair_after.get(),
+        }
+    }
+}

@@ -1,0 +1,4 @@
+//! The safety floor: what the cluster itself allows, whatever the manifests say (design §7).
+
+mod disturbed;
+mod repair;
