@@ -9,6 +9,7 @@ mod adopt;
 mod agent;
 mod crds;
 mod demo;
+mod deployment_policy;
 mod environment;
 mod error;
 mod explain;
@@ -19,6 +20,7 @@ mod help;
 mod kubernetes;
 mod logging;
 mod out;
+mod reset;
 mod retry;
 mod run;
 mod shutdown;
@@ -63,6 +65,9 @@ enum Verb {
     Run(Box<RunArgs>),
     Explain(explain::ExplainArgs),
     Retry(retry::RetryArgs),
+    #[command(visible_alias = "dp")]
+    DeploymentPolicy(deployment_policy::DeploymentPolicyArgs),
+    Reset(reset::ResetArgs),
     Accept(accept::AcceptArgs),
     Adopt(adopt::AdoptArgs),
     Crds(crds::CrdsArgs),
@@ -121,6 +126,8 @@ pub fn main() -> ExitCode {
         Verb::Run(args) => run::main(*args, &environment),
         Verb::Explain(args) => explain::main(&args, &environment),
         Verb::Retry(args) => retry::main(&args, &environment),
+        Verb::DeploymentPolicy(args) => deployment_policy::main(&args, &environment),
+        Verb::Reset(args) => reset::main(&args, &environment),
         Verb::Accept(args) => accept::main(&args, &environment),
         Verb::Adopt(args) => adopt::main(&args, &environment),
         Verb::Crds(args) => crds::main(&args),
@@ -150,6 +157,8 @@ pub fn run_args(typed: &[&str], environment: &Environment) -> Result<RunArgs, Re
         | Verb::Validate(_)
         | Verb::Explain(_)
         | Verb::Retry(_)
+        | Verb::DeploymentPolicy(_)
+        | Verb::Reset(_)
         | Verb::Accept(_)
         | Verb::Adopt(_)
         | Verb::Crds(_)

@@ -29,6 +29,7 @@ pub mod observe;
 mod rejections;
 mod removals;
 pub mod requests;
+pub mod reset;
 pub mod resources;
 pub mod retry;
 pub mod secrets;

@@ -18,7 +18,7 @@ use crate::clock::Clock;
 use crate::model::{Outcome, Record};
 
 /// Field manager of what a person writes with our command line.
-const FIELD_MANAGER_PERSON: &str = "nodewright-cli";
+pub(super) const FIELD_MANAGER_PERSON: &str = "nodewright-cli";
 
 /// A visit that ended in failure.
 #[derive(Debug, Clone, PartialEq, Eq)]

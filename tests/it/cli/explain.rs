@@ -47,7 +47,7 @@ fn an_api_server_that_does_not_answer_is_told() {
 }
 
 /// Runs the program against the API server.
-async fn run(plane: &Arc<ControlPlane>, words: &[&str]) -> Ran {
+pub async fn run(plane: &Arc<ControlPlane>, words: &[&str]) -> Ran {
     let kubeconfig = plane.kubeconfig().to_str().expect("a path as text").to_owned();
     let mut words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
     words.extend(["--kubeconfig".to_owned(), kubeconfig]);

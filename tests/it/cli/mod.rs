@@ -6,6 +6,7 @@ mod errors;
 mod explain;
 mod explain_rights;
 mod help;
+mod reset;
 mod run_flags;
 mod sim_kubelet;
 mod validate;

@@ -7,6 +7,7 @@
 //! | `until needs WORD`, `until needs WORD NODES` | something of this kind needs a person |
 //! | `until status ROLLOUT WORD` | its status is this word, also on the resource |
 //! | `until condition ROLLOUT TYPE STATUS` | its condition has this status |
+//! | `until compartment ROLLOUT NAME TEXT` | the line of the compartment has this text in it |
 //! | `until left TEXT` | `show left` prints this |
 //! | `until gone ROLLOUT` | there is no such rollout any more |
 //! | `until held` | the last commit is not let through |
@@ -21,6 +22,7 @@
 //! | `until no executors` | all executor pods are gone |
 //! | `show nodes` | each node: schedulable or not, reboots, taints, and its packages |
 //! | `show batches ROLLOUT` | how many nodes each batch of each compartment had |
+//! | `show compartments ROLLOUT` | each compartment with its ceiling and counters |
 //! | `show marks NODE` | the keys of ours on a node, annotations and labels, without values |
 //! | `show runs NODE`, `show runs NODE PACKAGE` | which stages ran, how they ended, how often |
 //! | `show runs NODE pull` | which images were asked for; `show runs NODE` leaves them out |
@@ -75,6 +77,16 @@ pub async fn until(world: &World, fact: &[&str]) -> Printed {
             let found = async || {
                 let conditions = view::conditions(world, rollout).await.ok()?;
                 conditions.lines().find(|line| line.starts_with(&wanted)).map(str::to_owned)
+            };
+            world.eventually(found).await
+        }
+        ["compartment", rollout, name, text @ ..] => {
+            let (name, text) = (format!("{name}: "), text.join(" "));
+            let found = async || {
+                let lines = view::compartments(world, rollout).await.ok()?;
+                let mut lines = lines.lines();
+                let line = lines.find(|line| line.starts_with(&name) && line.contains(&text))?;
+                Some(line.to_owned())
             };
             world.eventually(found).await
         }

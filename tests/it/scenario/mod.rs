@@ -20,7 +20,9 @@
 //! | `entry NODE ROLLOUT PACKAGE VERSION STAGE STATE` | rewrites `nodeState`, as `update-state` |
 //! | `drop entry NODE ROLLOUT PACKAGE VERSION` | takes it out, as `package rerun` and `reset` |
 //! | `retry NODE ROLLOUT` | asks for another try after a failure, as `nodewright retry` |
-//! | `reset NODE ROLLOUT` | removes what `nodewright reset` removes |
+//! | `reset NODE ROLLOUT` | as `nodewright reset ROLLOUT --node NODE` |
+//! | `reset all ROLLOUT` | as `nodewright reset ROLLOUT` |
+//! | `reset batches ROLLOUT` | as `nodewright deployment-policy reset ROLLOUT` |
 //!
 //! **Resources**, with a daemon that was started with `start --source cluster`
 //!

@@ -6,6 +6,7 @@ use k8s_openapi::api::core::v1::{Node, Taint};
 use kube::ResourceExt as _;
 use kube::api::{Api, DeleteParams, Patch, PatchParams, PostParams};
 use nodewright::api::keys;
+use nodewright::cluster::reset::{recorded, reset_batches, reset_node};
 use nodewright::cluster::retry::{failed_visits, retry as try_again};
 use nodewright::sim::scene::{NodeGroup, Scene};
 use serde_json::{Value, json};
@@ -62,20 +63,37 @@ pub async fn run(world: &World, words: &[&str], input: &str) -> Option<Printed> 
             };
             entries(world, node, rollout, take).await
         }
-        ["reset", node, rollout] => {
-            let status = keys::status(rollout);
-            let gone = json!({"metadata": {
-                "annotations": {
-                    keys::node_state(rollout): null, keys::version(rollout): null,
-                    keys::drain_start(rollout): null, &status: null,
-                },
-                "labels": {&status: null},
-            }});
-            change(world, node, "kubectl", gone).await
-        }
+        ["reset", "batches", rollout] => again(world, rollout).await,
+        ["reset", "all", rollout] => reset_all(world, rollout).await,
+        ["reset", node, rollout] => reset(world, node, rollout).await,
         ["retry", node, rollout] => retry(world, node, rollout).await,
         _ => return None,
     })
+}
+
+/// As `nodewright reset --node` does.
+async fn reset(world: &World, node: &str, rollout: &str) -> Printed {
+    let client = world.ground.client("person");
+    let gone = reset_node(&client, node, rollout, None, world.clock).await;
+    gone.map_err(|error| chain(&error)).map(|_| String::new())
+}
+
+/// As `nodewright reset` does.
+async fn reset_all(world: &World, rollout: &str) -> Printed {
+    let client = world.ground.client("person");
+    let found = recorded(&client, rollout, world.clock).await.map_err(|error| chain(&error))?;
+    for found in found {
+        reset(world, &found.node, rollout).await?;
+    }
+    again(world, rollout).await
+}
+
+/// As `nodewright deployment-policy reset` does.
+async fn again(world: &World, rollout: &str) -> Printed {
+    let client = world.ground.client("person");
+    let before = reset_batches(&client, rollout, world.clock).await;
+    let before = before.map_err(|error| chain(&error))?;
+    before.map(|_| String::new()).ok_or_else(|| format!("there is no resource {rollout}"))
 }
 
 /// As `nodewright retry` does.

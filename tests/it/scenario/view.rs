@@ -7,6 +7,7 @@ use k8s_openapi::api::events::v1::Event;
 use kube::ResourceExt;
 use kube::api::{Api, ListParams};
 use nodewright::api::keys;
+use nodewright::api::status::CompartmentStatus;
 use nodewright::sim::keys::REBOOTS;
 use nodewright::sim::kubelet::Run;
 use serde_json::Value;
@@ -36,6 +37,7 @@ pub async fn show(world: &World, fact: &[&str]) -> Printed {
             container.strip_prefix(package).is_some_and(|it| it.is_empty() || it.starts_with('-'))
         })),
         ["batches", rollout] => batches(world, rollout).await,
+        ["compartments", rollout] => compartments(world, rollout).await,
         ["marks", node] => marks(world, node).await,
         ["left"] => left(world).await,
         ["conditions", rollout] => conditions(world, rollout).await,
@@ -158,6 +160,28 @@ async fn batches(world: &World, rollout: &str) -> Printed {
     let lines = compartments.into_iter().map(|(name, batches)| {
         let sizes: Vec<String> = batches.into_values().map(|size| size.to_string()).collect();
         format!("{name}: {}", sizes.join(", "))
+    });
+    Ok(lines.collect::<Vec<_>>().join("\n"))
+}
+
+/// Returns each compartment of a resource, as its status says.
+pub async fn compartments(world: &World, rollout: &str) -> Printed {
+    let found = resources::nodewrights(world).get(rollout).await.map_err(|error| chain(&error))?;
+    let statuses = found.status.unwrap_or_default().compartment_statuses;
+    let lines = statuses.into_iter().map(|(name, status)| {
+        let CompartmentStatus { matched, ceiling, completed, batch_state, .. } = status;
+        let state = batch_state.unwrap_or_default();
+        let mut line = format!(
+            "{name}: {completed} of {matched} complete, ceiling {ceiling}, batch {}, last batch {}",
+            state.current_batch, state.last_batch_size
+        );
+        if state.consecutive_failures > 0 {
+            line += &format!(", failed in a row {}", state.consecutive_failures);
+        }
+        if state.should_stop {
+            line += ", stopped";
+        }
+        line
     });
     Ok(lines.collect::<Vec<_>>().join("\n"))
 }
