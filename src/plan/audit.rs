@@ -225,9 +225,8 @@ impl<'a> Audit<'a> {
                 self.breach(&patch.rollout, Invariant::OneReboot, &patch.node);
             }
         }
-        let held = record.held || record.outcome == Some(Outcome::Released);
-        let releases = record.outcome == Some(Outcome::Complete);
-        if releases && held && ours && patch.cordon_mark != Some(false) {
+        let releases = matches!(record.outcome, Some(Outcome::Complete | Outcome::Released));
+        if releases && record.held && ours && patch.cordon_mark != Some(false) {
             self.breach(&patch.rollout, Invariant::Held, "a released node would stay cordoned");
         }
     }

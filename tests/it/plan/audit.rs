@@ -13,14 +13,14 @@ use nodewright::plan::{Breach, Invariant, audit, freeze, plan};
 use super::builders::{PackageExt, WorldExt, package, pod, rollout, world};
 
 /// A fleet of four whose package reboots, with one that depends on it.
-fn fleet(count: u32) -> World {
+pub(super) fn fleet(count: u32) -> World {
     let kernel = package("kernel", "1.0.0").interrupting(InterruptKind::Reboot);
     let driver = package("driver", "1.0.0").after("kernel", "1.0.0");
     world(4, rollout(count, vec![kernel, driver]))
 }
 
 /// Plays on until the planner wants an action like this, and returns the clean plan with it.
-fn until(world: &mut World, wanted: impl Fn(&Action) -> bool) -> Plan {
+pub(super) fn until(world: &mut World, wanted: impl Fn(&Action) -> bool) -> Plan {
     for _ in 0..500 {
         let plan = plan(&world.input);
         assert_eq!(audit(&world.input, &plan), vec![], "the planner's own plan is clean");
@@ -35,15 +35,15 @@ fn until(world: &mut World, wanted: impl Fn(&Action) -> bool) -> Plan {
     panic!("the planner never wants it");
 }
 
-fn patch(action: &Action) -> Option<&NodePatch> {
+pub(super) fn patch(action: &Action) -> Option<&NodePatch> {
     if let Action::PatchNode(patch) = action { Some(patch) } else { None }
 }
 
-fn record(action: &Action) -> Option<&Record> {
+pub(super) fn record(action: &Action) -> Option<&Record> {
     patch(action)?.record.as_ref()
 }
 
-fn is_pick(action: &Action) -> bool {
+pub(super) fn is_pick(action: &Action) -> bool {
     record(action).is_some_and(|record| record.phase == Phase::Picked) && begins_visit(action)
 }
 
@@ -51,19 +51,19 @@ fn begins_visit(action: &Action) -> bool {
     patch(action).is_some_and(|patch| patch.unschedulable == Some(true))
 }
 
-fn begins_interrupt(action: &Action) -> bool {
+pub(super) fn begins_interrupt(action: &Action) -> bool {
     record(action).is_some_and(|record| record.phase == Phase::Interrupting)
 }
 
-fn releases(action: &Action) -> bool {
+pub(super) fn releases(action: &Action) -> bool {
     record(action).is_some_and(|record| record.outcome == Some(Outcome::Complete))
 }
 
-fn executor(action: &Action) -> Option<&ExecutorSpec> {
+pub(super) fn executor(action: &Action) -> Option<&ExecutorSpec> {
     if let Action::CreateExecutor(spec) = action { Some(spec) } else { None }
 }
 
-fn installs(name: &str) -> impl Fn(&Action) -> bool {
+pub(super) fn installs(name: &str) -> impl Fn(&Action) -> bool {
     move |action| {
         executor(action).is_some_and(|spec| {
             matches!(spec.work, Work::Install { .. }) && spec.work.package().name == name
@@ -71,16 +71,20 @@ fn installs(name: &str) -> impl Fn(&Action) -> bool {
     }
 }
 
-fn interrupts(action: &Action) -> bool {
+pub(super) fn interrupts(action: &Action) -> bool {
     executor(action).is_some_and(|spec| matches!(spec.work, Work::Interrupt { .. }))
 }
 
-fn evicts(action: &Action) -> bool {
+pub(super) fn evicts(action: &Action) -> bool {
     matches!(action, Action::Evict(_))
 }
 
 /// Changes the first node patch of the kind.
-fn change(plan: &mut Plan, which: impl Fn(&Action) -> bool, change: impl Fn(&mut NodePatch)) {
+pub(super) fn change(
+    plan: &mut Plan,
+    which: impl Fn(&Action) -> bool,
+    change: impl Fn(&mut NodePatch),
+) {
     let found = plan.actions.iter_mut().find(|action| which(action));
     match found {
         Some(Action::PatchNode(patch)) => change(patch),
@@ -88,7 +92,7 @@ fn change(plan: &mut Plan, which: impl Fn(&Action) -> bool, change: impl Fn(&mut
     }
 }
 
-fn node<'w>(world: &'w mut World, name: &str) -> &'w mut Node {
+pub(super) fn node<'w>(world: &'w mut World, name: &str) -> &'w mut Node {
     world.input.observed.nodes.get_mut(name).expect("a node of the fleet")
 }
 
@@ -103,7 +107,7 @@ fn node_of(plan: &Plan, which: impl Fn(&Action) -> bool) -> String {
 }
 
 /// Asserts that exactly this invariant is broken, once.
-fn assert_only(world: &World, plan: &Plan, invariant: Invariant) {
+pub(super) fn assert_only(world: &World, plan: &Plan, invariant: Invariant) {
     let breaches = audit(&world.input, plan);
     let broken: Vec<Invariant> = breaches.iter().map(|breach| breach.invariant).collect();
     assert_eq!(broken, [invariant], "{breaches:#?}");

@@ -1,6 +1,7 @@
 //! The decision: what each situation leads to, the audit, random histories, kills.
 
 mod audit;
+mod audit_clauses;
 mod audit_leaving;
 mod batches;
 mod builders;
