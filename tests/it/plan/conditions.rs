@@ -33,6 +33,12 @@ fn nodes_that_are_left_out_are_named_up_to_ten() {
         node.ignored = true;
     }
     assert_eq!(told(&world, "NodesIgnored").2, "12 nodes");
+    for name in ["node-10", "node-11"] {
+        world.input.observed.nodes.get_mut(name).unwrap().ignored = false;
+    }
+    let (_, _, message) = told(&world, "NodesIgnored");
+    assert!(message.starts_with("10 nodes: node-00, node-01, "), "{message}");
+    assert!(message.ends_with(", node-09"), "{message}");
 }
 
 #[test]
@@ -66,7 +72,9 @@ fn what_blocks_is_told_in_upstreams_words() {
     let mut protected = world(1, rollout(1, vec![kernel]));
     protected.add_pod(pod("node-00", "train", &[("workload", "training")]));
     protected.settle();
-    assert_eq!(told(&protected, "Blocked").1, "NonInterruptPodsRunning");
+    let (_, reason, message) = told(&protected, "Blocked");
+    assert_eq!(reason, "NonInterruptPodsRunning");
+    assert!(message.starts_with("1 node (node-00): protected: pod ml/train"), "{message}");
 
     let orphan = package("driver", "1.0.0").after("kernel", "9.9.9");
     let gone = world(1, rollout(1, vec![orphan, package("kernel", "1.0.0")]));
