@@ -110,8 +110,8 @@ fn t15_a_percentage_of_nodes_is_rounded_down_in_whole_numbers() {
     assert_eq!(records(&nobody), BTreeMap::new());
 }
 
-/// A commit comes when six of eight nodes are done. Policies that grow their batches are not read
-/// by this version; what holds for every pace is shown with batches of three.
+/// A commit comes when six of eight nodes are done, in batches of three; batches that grow are in
+/// `policies`.
 #[test]
 fn t16_a_new_version_in_a_rollout_makes_every_node_pending_for_it_alone() {
     let mut world = fleet(8, Some(Budget::Count(3)));

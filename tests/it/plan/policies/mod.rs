@@ -1,8 +1,10 @@
 //! Rollouts by DeploymentPolicy: the arithmetic of batches, and what it does to nodes.
 
+mod changes;
 mod compartments;
 mod forecasts;
 mod laws;
+mod several;
 mod worked;
 
 use nodewright::model::{Budget, Growth, Pace, Strategy};
