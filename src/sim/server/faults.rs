@@ -29,6 +29,8 @@ struct Knobs {
     cuts: BTreeMap<String, usize>,
     mutating: BTreeMap<String, usize>,
     stalled: Vec<String>,
+    /// How late each user agent learns of changes.
+    late: BTreeMap<String, Duration>,
     /// How often watches of a resource were broken off.
     dropped: BTreeMap<String, u64>,
 }
@@ -196,11 +198,18 @@ impl Faults {
         self.turn(|knobs| knobs.stalled.retain(|stalled| stalled != plural));
     }
 
+    /// Sends a client everything that its watches tell so much later, on the cluster's clock: its
+    /// caches lag. What it lists, gets and writes is answered at once.
+    pub fn delay_watches(&self, user_agent: &str, by: Duration) {
+        self.turn(|knobs| _ = knobs.late.insert(user_agent.to_owned(), by));
+    }
+
     /// Takes all faults away; clients that were cut off stay dead, held back events flow.
     pub fn heal(&self) {
         self.turn(|knobs| {
             knobs.rules.clear();
             knobs.stalled.clear();
+            knobs.late.clear();
         });
     }
 
@@ -221,6 +230,11 @@ impl Faults {
     /// Returns whether events of a resource are held back from a client.
     pub(super) fn is_silent(&self, plural: &str, user_agent: &str) -> bool {
         self.knobs().stalled.iter().any(|stalled| stalled == plural) || self.is_cut(user_agent)
+    }
+
+    /// Returns how much later a client learns of changes.
+    pub(super) fn lag(&self, user_agent: &str) -> Duration {
+        self.knobs().late.get(user_agent).copied().unwrap_or_default()
     }
 
     /// Returns how often the watches of a resource were broken off.

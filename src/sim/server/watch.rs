@@ -68,7 +68,8 @@ struct Watch {
     news: Receiver<u64>,
     turned: Receiver<u64>,
     drops: u64,
-    lines: VecDeque<Bytes>,
+    /// What is to be sent, each line with the time from which on.
+    lines: VecDeque<(Timestamp, Bytes)>,
     bookmark_at: Timestamp,
     end: Timestamp,
     phase: Phase,
@@ -106,14 +107,14 @@ impl Watch {
                     for object in collection.objects.iter().filter(|(key, object)| {
                         is_in(wish.namespace.as_deref(), &key.0) && wish.selector.matches(object)
                     }) {
-                        lines.push_back(wish.line("ADDED", object.1));
+                        lines.push_back((now, wish.line("ADDED", object.1)));
                     }
                     revision
                 }
             };
             if wish.start == Start::EverythingThenMark {
                 let annotations = json!({"k8s.io/initial-events-end": "true"});
-                lines.push_back(wish.bookmark(cursor, Some(annotations)));
+                lines.push_back((now, wish.bookmark(cursor, Some(annotations))));
             }
             (collection.news(), cursor, lines)
         });
@@ -140,23 +141,26 @@ impl Watch {
             }
             self.news.borrow_and_update();
             self.turned.borrow_and_update();
-            if !faults.is_silent(&self.wish.kind.plural, &self.wish.user_agent) {
-                self.gather();
-                if let Some(line) = self.lines.pop_front() {
+            let is_silent = faults.is_silent(&self.wish.kind.plural, &self.wish.user_agent);
+            let now = self.cluster.now();
+            if !is_silent {
+                self.gather(later(now, faults.lag(&self.wish.user_agent)));
+                if let Some((_, line)) = self.lines.pop_front_if(|(from, _)| *from <= now) {
                     return Some(line);
                 }
             }
-            let now = self.cluster.now();
             if self.phase == Phase::Ended || now >= self.end {
                 return None;
             }
             if now >= self.bookmark_at {
                 self.bookmark_at = later(now, BOOKMARK_PERIOD);
-                if self.wish.bookmarks == Bookmarks::Wanted {
+                // A bookmark says that everything before it has been sent.
+                if self.wish.bookmarks == Bookmarks::Wanted && self.lines.is_empty() {
                     return Some(self.wish.bookmark(self.cursor, None));
                 }
             }
-            let pause = self.bookmark_at.min(self.end).duration_since(now);
+            let next = self.lines.front().filter(|_| !is_silent).map_or(self.end, |line| line.0);
+            let pause = self.bookmark_at.min(self.end).min(next).duration_since(now);
             let pause = Duration::try_from(pause).unwrap_or_default();
             let clock = self.cluster.clock();
             tokio::select! {
@@ -167,8 +171,8 @@ impl Watch {
         }
     }
 
-    /// Queues what happened since the cursor.
-    fn gather(&mut self) {
+    /// Queues what happened since the cursor, to be sent from a certain time on.
+    fn gather(&mut self, from: Timestamp) {
         if self.phase == Phase::Ended {
             return;
         }
@@ -179,13 +183,14 @@ impl Watch {
             let oldest = collection.oldest();
             match collection.since(*cursor) {
                 Some(changes) => {
-                    lines.extend(changes.filter_map(|change| wish.event(change)));
+                    let events = changes.filter_map(|change| wish.event(change));
+                    lines.extend(events.map(|line| (from, line)));
                     *cursor = revision.max(*cursor);
                 }
                 None => {
                     let why = format!("too old resource version: {cursor} ({oldest})");
                     let error = json!({"type": "ERROR", "object": Refusal::expired(why).body()});
-                    lines.push_back(Bytes::from(format!("{error}\n")));
+                    lines.push_back((from, Bytes::from(format!("{error}\n"))));
                     *phase = Phase::Ended;
                 }
             }

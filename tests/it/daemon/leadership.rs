@@ -21,12 +21,12 @@ async fn fleet() -> Fleet {
     fleet
 }
 
-fn acts(fleet: &Fleet, agent: &str) -> Vec<Request> {
+pub fn acts(fleet: &Fleet, agent: &str) -> Vec<Request> {
     mutating(fleet, agent).into_iter().filter(|it| it.resource != "leases").collect()
 }
 
 /// Every change was made by whoever the Lease named when it was made.
-fn assert_one_acts(fleet: &Fleet) {
+pub fn assert_one_acts(fleet: &Fleet) {
     let mut holder = String::new();
     for request in fleet.cluster.requests() {
         let is_done = request.effect.is_some_and(|code| code < 300);

@@ -1,5 +1,6 @@
 //! The loop: leadership, stop, faults, kills between any two writes.
 
+mod budgets;
 mod cordons;
 mod deletion;
 mod failures;

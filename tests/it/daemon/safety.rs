@@ -29,14 +29,22 @@ struct Replay<'a> {
 /// No eviction and no executor of an interrupting package on a node that is not cordoned, and
 /// never more nodes in progress or cordoned than `ceiling`; after every single request.
 pub fn assert_safe(fleet: &Fleet, interrupting: &[&str], ceiling: usize) {
+    assert_safe_since(fleet, interrupting, 0, ceiling);
+}
+
+/// The same; the ceiling counts from the request with this number on.
+pub fn assert_safe_since(fleet: &Fleet, interrupting: &[&str], since: usize, ceiling: usize) {
     let mut replay = Replay {
         nodes: BTreeMap::new(),
         pods: BTreeMap::new(),
         interrupting,
-        ceiling,
+        ceiling: usize::MAX,
         interrupts: BTreeMap::new(),
     };
     for request in fleet.cluster.requests() {
+        if request.sequence >= since {
+            replay.ceiling = ceiling;
+        }
         if request.effect.is_some_and(|code| code < 300) {
             replay.take(&request);
         }
