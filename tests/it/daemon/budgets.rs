@@ -7,7 +7,7 @@ use k8s_openapi::api::coordination::v1::Lease;
 use kube::ResourceExt as _;
 use kube::api::{Api, ListParams};
 use nodewright::api::status::StatusWord;
-use nodewright::sim::{Fault, Matching};
+use nodewright::sim::{Fault, KubeletOptions, Matching};
 
 use super::leadership::{acts, assert_one_acts};
 use super::safety::assert_safe_since;
@@ -30,6 +30,12 @@ const REIGN: Duration = Duration::from_secs(50);
 
 /// Renewals that are lost in a row: more than a Lease outlasts.
 const RENEWALS_LOST: usize = 6;
+
+/// Nodes that say nothing while nothing changes: heartbeats prove nothing here, and are many.
+fn quiet() -> KubeletOptions {
+    let seldom = Duration::from_hours(6);
+    KubeletOptions { lease_period: seldom, status_period: seldom, ..quick() }
+}
 
 fn kernel(version: &str, mode: &str, uninstall: &str) -> String {
     let rest = format!(
@@ -101,7 +107,7 @@ async fn unseat(fleet: &Fleet) {
 
 #[tokio::test(start_paused = true)]
 async fn an_upgrade_a_config_change_and_an_uninstall_keep_to_the_ceiling_at_every_write() {
-    let fleet = Fleet::with(NODES, quick()).await;
+    let fleet = Fleet::with(NODES, quiet()).await;
     let daemon = without_git(&fleet, "one");
     let since = install(&fleet).await;
     play(&fleet).await;
@@ -115,7 +121,7 @@ async fn an_upgrade_a_config_change_and_an_uninstall_keep_to_the_ceiling_at_ever
 /// was read, so what a daemon does not know yet costs it a conflict and nobody a node.
 #[tokio::test(start_paused = true)]
 async fn two_daemons_of_which_one_sees_everything_late_keep_to_the_ceiling_at_every_write() {
-    let fleet = Fleet::with(NODES, quick()).await;
+    let fleet = Fleet::with(NODES, quiet()).await;
     fleet.cluster.faults().delay_watches("one", LAG);
     let one = without_git(&fleet, "one");
     let two = without_git(&fleet, "two");
