@@ -8,6 +8,7 @@ use jiff::Timestamp;
 use super::super::due::{self, last_stage};
 use super::super::lifecycle::{self, Ending, Owes, Seen, Step};
 use super::super::limits::{ATTEMPTS_MAX, MESSAGE_BYTES_MAX, cut};
+use super::advance::is_final;
 use super::seen::group_of;
 use super::{Draft, Visit, attempt_key};
 use crate::model::{
@@ -131,8 +132,11 @@ fn record(visit: &Visit<'_>, draft: &mut Draft, executor: &Executor, seen: Seen)
 
 /// An install that ended well is what is on the host from now on.
 fn well_ended(draft: &mut Draft, executor: &Executor) {
-    draft.record.message = None;
-    draft.record.reason = None;
+    // What another package was given up for stays said, and stays given up.
+    if !is_final(&draft.record) {
+        draft.record.message = None;
+        draft.record.reason = None;
+    }
     if executor.group != Group::Install {
         return;
     }

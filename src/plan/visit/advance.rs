@@ -9,7 +9,7 @@ use super::super::limits::{ATTEMPTS_MAX, MESSAGE_BYTES_MAX, REBOOT_DEADLINE, aft
 use super::super::select::Scope;
 use super::absorb;
 use super::begin::begin_ready;
-use super::seen::{is_touched, seen};
+use super::seen::seen;
 use super::watch::{NOT_STARTED, is_busy};
 use super::{Draft, Visit, attempt_key};
 use crate::model::{
@@ -79,7 +79,7 @@ pub(crate) fn advance(visit: &Visit<'_>, draft: &mut Draft) {
         withdraw_interrupt(visit, draft);
         return;
     }
-    if given_up(visit, draft) {
+    if given_up(visit, &draft.entries, &draft.record) {
         return;
     }
     if let Some(entries) = settled(visit.scope, &draft.entries, &draft.record, visit.node) {
@@ -105,7 +105,7 @@ pub(crate) fn finish(visit: &Visit<'_>, draft: &mut Draft) {
     if busy || draft.record.outcome.is_some() {
         return;
     }
-    if given_up(visit, draft) {
+    if given_up(visit, &draft.entries, &draft.record) {
         return end(draft, Outcome::Erroring);
     }
     if draft.record.phase == Phase::Interrupting {
@@ -126,24 +126,22 @@ fn end(draft: &mut Draft, outcome: Outcome) {
     draft.record.phase = Phase::Released;
 }
 
-/// Returns whether a stage failed for good in this visit, and is still wanted.
-fn given_up(visit: &Visit<'_>, draft: &Draft) -> bool {
-    let reason = draft.record.reason.as_deref();
-    if [Some(REBOOT_OVERDUE), Some(DRAIN_TIMED_OUT), Some(NOT_STARTED)].contains(&reason) {
-        return true;
-    }
-    let out_of_attempts = draft.entries.values().any(|entry| {
-        entry.state == State::Erroring
-            && entry.restarts.unwrap_or(0) >= ATTEMPTS_MAX
-            && is_touched(&draft.record, entry)
-    });
-    out_of_attempts
-        && Now::new(visit, &draft.entries, &draft.record).steps().any(|(it, step)| {
+/// Returns whether a stage failed for good in this visit, and is still wanted. Nothing is started
+/// any more then, and the visit ends once what runs has ended.
+pub(super) fn given_up(visit: &Visit<'_>, entries: &Entries, record: &Record) -> bool {
+    is_final(record)
+        || Now::new(visit, entries, record).steps().any(|(it, step)| {
             let failed = it.entry.is_some_and(|entry| {
                 entry.state == State::Erroring && entry.restarts.unwrap_or(0) >= ATTEMPTS_MAX
             });
             failed && matches!(step, Step::Start(_))
         })
+}
+
+/// Returns whether the record says why no further attempt would help.
+pub(super) fn is_final(record: &Record) -> bool {
+    let reason = record.reason.as_deref();
+    [Some(REBOOT_OVERDUE), Some(DRAIN_TIMED_OUT), Some(NOT_STARTED)].contains(&reason)
 }
 
 /// Takes back an interrupt that was not issued, where its package has been reset meanwhile.

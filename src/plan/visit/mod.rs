@@ -272,12 +272,11 @@ fn write(visit: &Visit<'_>, draft: Draft, plan: &mut Plan) -> Verdict {
         Outcome::Erroring => StatusWord::Erroring,
         Outcome::Released => StatusWord::Unknown,
     });
-    let verdict = match (ended, draft.because) {
-        (Some(_), _) | (None, None) if complete => Verdict::act(Reason::Releasing),
-        (Some(_) | None, because) => {
-            Verdict::act(Reason::Recording { group: because.unwrap_or(Group::Install) })
-        }
-    };
+    let verdict = Verdict::act(if complete {
+        Reason::Releasing
+    } else {
+        Reason::Recording { group: draft.because.unwrap_or(Group::Install) }
+    });
     let entries = (draft.entries != *node.entries(&scope.rollout.name)).then_some(draft.entries);
     plan.actions.push(Action::PatchNode(NodePatch {
         node: node.name.clone(),

@@ -5,6 +5,7 @@ use super::super::due::{self, Standing};
 use super::super::lifecycle::{Seen, Step};
 use super::super::limits::{REBOOT_DEADLINE, after};
 use super::super::wake;
+use super::advance::given_up;
 use super::seen::{active, seen};
 use super::watch::{backing_off, replace_stuck, running};
 use super::{Visit, attempt_key};
@@ -18,11 +19,14 @@ pub(crate) fn start(visit: &Visit<'_>, plan: &mut Plan) -> Verdict {
     let scope = visit.scope;
     let mut verdicts = Vec::new();
     let mut known = None;
+    let given_up = given_up(visit, scope.entries(visit.node), visit.record);
     for standing in due::standings(scope, scope.entries(visit.node), Some(visit.record)) {
         let seen = seen(scope, visit.node, visit.record, &standing);
         let step = standing.step(seen);
         let verdict = if let (Step::Start(group), Some(entry)) = (step, standing.entry) {
-            if group == Group::Interrupt {
+            if given_up {
+                continue;
+            } else if group == Group::Interrupt {
                 start_interrupt(visit, entry, plan)
             } else {
                 start_package(visit, entry, group, &mut known, plan)

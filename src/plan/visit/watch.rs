@@ -69,7 +69,6 @@ pub(crate) fn overdue(visit: &Visit<'_>) -> Vec<Executor> {
         Some(Executor {
             phase: ExecutorPhase::Failed,
             failure: Some(failure),
-            finished: Some(visit.now()),
             ..(*executor).clone()
         })
     });

@@ -13,6 +13,7 @@ mod deletion;
 mod deletion_uninstalls;
 mod drain_table;
 mod drains;
+mod ends;
 mod executors;
 mod floor;
 mod gpus;
