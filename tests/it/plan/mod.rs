@@ -11,6 +11,7 @@ mod configs;
 mod cordons;
 mod deletion;
 mod deletion_uninstalls;
+mod deletion_waits;
 mod drain_table;
 mod drains;
 mod ends;
