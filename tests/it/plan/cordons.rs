@@ -355,3 +355,15 @@ fn a28_an_executor_that_is_started_again_never_cordons_or_drains() {
     assert!(!is_cordoned(&world));
     assert!(world.is_complete());
 }
+
+/// Whoever takes our mark off together with the cordon has looked at it, and is obeyed.
+#[test]
+fn a_person_who_takes_our_mark_off_with_the_cordon_is_obeyed_too() {
+    let mut world = held(|_| {});
+    world.settle();
+    world.pass(3600);
+    lift(&mut world, Some("kubectl-edit"));
+    world.input.observed.nodes.get_mut(NODE).expect("there").cordons.clear();
+    assert_eq!(recordons(&mut world), 0);
+    assert!(world.verdict(NODE).starts_with("Blocked"), "{}", world.verdict(NODE));
+}

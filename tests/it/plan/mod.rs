@@ -24,6 +24,7 @@ mod hosts;
 mod leftovers;
 mod lifecycle_table;
 mod patterns;
+mod pods;
 mod policies;
 mod protected;
 mod pulls;
