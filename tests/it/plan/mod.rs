@@ -4,6 +4,7 @@ mod audit;
 mod audit_clauses;
 mod audit_leaving;
 mod batches;
+mod beginnings;
 mod builders;
 mod claims;
 mod conditions;
