@@ -1,6 +1,7 @@
 //! A cluster run by upstream is taken over: nothing runs twice, no cordon is lost.
 
 mod adoption;
+mod cases;
 mod credit;
 mod leftovers;
 mod status;
