@@ -3,11 +3,13 @@
 //! As in `audit`, every case starts from a clean plan of the planner's own.
 
 use jiff::SignedDuration;
-use nodewright::model::{Entry, Plan, Pod, Stage, State, Taint, TaintEffect, Work};
+use nodewright::model::{
+    AtRelease, Claim, Entry, Plan, Pod, Stage, State, Taint, TaintEffect, Work,
+};
 use nodewright::plan::world::World;
 use nodewright::plan::{Invariant, audit};
 
-use super::audit::{executor, fleet, installs, interrupts, node, until};
+use super::audit::{executor, fleet, installs, interrupts, is_pick, node, until};
 use super::builders::pod;
 
 const HERE: &str = "node-00";
@@ -155,5 +157,23 @@ fn order_a_dependency_is_there_in_its_version_ended_and_complete() {
         assert_eq!(starts, [HERE]);
         change(entry(&mut world, "kernel"));
         assert_eq!(broken(&world, &plan), [Invariant::Order], "{case}");
+    }
+}
+
+#[test]
+fn hands_off_a_node_that_somebody_took_meanwhile() {
+    type Change = fn(&mut World);
+    let takes: [Change; 2] = [
+        |world| {
+            let (by, mark) = ("the GPU operator".to_owned(), "upgrade".to_owned());
+            node(world, HERE).claims.push(Claim { by, mark, at_release: AtRelease::Waits });
+        },
+        |world| node(world, HERE).hold = Some("repair".to_owned()),
+    ];
+    for take in takes {
+        let mut world = fleet(1);
+        let plan = until(&mut world, is_pick);
+        take(&mut world);
+        assert_eq!(broken(&world, &plan), [Invariant::HandsOff]);
     }
 }

@@ -39,3 +39,4 @@ mod takeover;
 mod times;
 mod uninstalls;
 mod visits;
+mod words;
