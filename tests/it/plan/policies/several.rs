@@ -18,9 +18,22 @@ use super::strategy;
 
 const NODES: u32 = 6;
 
-fn resource(name: &str, priority: i32, sequencing: Sequencing) -> Rollout {
-    let kernel = package(name, "1.0.0").interrupting(InterruptKind::Reboot);
-    let mut wanted = rollout(1, vec![kernel]);
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Interrupt {
+    Reboot,
+    None,
+}
+
+/// A package that needs a reboot, or one that only has the node at work.
+fn resource(name: &str, priority: i32, sequencing: Sequencing, interrupt: Interrupt) -> Rollout {
+    let kernel = package(name, "1.0.0");
+    let mut wanted = rollout(
+        1,
+        vec![match interrupt {
+            Interrupt::Reboot => kernel.interrupting(InterruptKind::Reboot),
+            Interrupt::None => kernel,
+        }],
+    );
     name.clone_into(&mut wanted.name);
     (wanted.priority, wanted.sequencing) = (priority, sequencing);
     wanted.budget = None;
@@ -34,7 +47,7 @@ fn policy(name: &str, budget: Budget, strategy: Option<Strategy>) -> Policy {
 }
 
 /// `first` comes before `second`, each with a policy of its own, over the same nodes.
-fn world(first: Policy, second: Policy, sequencing: Sequencing) -> World {
+fn world(first: Policy, second: Policy, sequencing: Sequencing, interrupt: Interrupt) -> World {
     let mut world = World::new(noon());
     for number in 1..=NODES {
         let ring = if number > 3 { "b" } else { "a" };
@@ -45,7 +58,7 @@ fn world(first: Policy, second: Policy, sequencing: Sequencing) -> World {
     for (priority, policy) in [(1, first), (2, second)] {
         let name = policy.name.clone();
         world.input.desired.policies.insert(name.clone(), policy);
-        world.set_rollout(resource(&name, priority, sequencing));
+        world.set_rollout(resource(&name, priority, sequencing, interrupt));
     }
     world
 }
@@ -141,10 +154,15 @@ fn a_node_at_work_counts_against_the_budget_of_each_resource_that_selects_it() {
         (Budget::Percent(50), Budget::Percent(34), (3, 2, 3)),
     ];
     for (first, second, expected) in table {
-        for sequencing in [Sequencing::Node, Sequencing::All] {
+        for (sequencing, interrupt) in [
+            (Sequencing::Node, Interrupt::Reboot),
+            (Sequencing::All, Interrupt::Reboot),
+            (Sequencing::Node, Interrupt::None),
+            (Sequencing::All, Interrupt::None),
+        ] {
             let (one, two) = (policy("first", first, None), policy("second", second, None));
-            let (of_each, of_both) = play(&mut world(one, two, sequencing));
-            let row = format!("{first:?} and {second:?}, {sequencing:?}");
+            let (of_each, of_both) = play(&mut world(one, two, sequencing, interrupt));
+            let row = format!("{first:?} and {second:?}, {sequencing:?}, {interrupt:?}");
             let (most_first, most_second, most_both) = expected;
             assert!(of_each["first"] <= most_first, "{row}: {of_each:?}");
             assert!(of_each["second"] <= most_second, "{row}: {of_each:?}");
@@ -171,11 +189,11 @@ fn compartments_of_one_and_batches_of_the_other_do_not_get_in_each_others_way() 
     };
     for sequencing in [Sequencing::Node, Sequencing::All] {
         let (one, two) = policies();
-        play(&mut world(one, two, sequencing));
+        play(&mut world(one, two, sequencing, Interrupt::Reboot));
         // The other way round, with the names kept in order.
         let (mut one, mut two) = policies();
         (one.name, two.name) = ("second".to_owned(), "first".to_owned());
-        play(&mut world(two, one, sequencing));
+        play(&mut world(two, one, sequencing, Interrupt::None));
     }
 }
 
@@ -185,7 +203,7 @@ fn compartments_of_one_and_batches_of_the_other_do_not_get_in_each_others_way() 
 fn a_node_that_stays_cordoned_after_a_failure_takes_a_place_in_each_budget() {
     let (one, two) =
         (policy("first", Budget::Count(2), None), policy("second", Budget::Count(2), None));
-    let mut world = world(one, two, Sequencing::Node);
+    let mut world = world(one, two, Sequencing::Node, Interrupt::Reboot);
     let mut failed = 0;
     for _ in 0..200 {
         let tick = world.tick_watched(|_, _| Fate::Done, objection);
