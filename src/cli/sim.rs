@@ -44,8 +44,8 @@ struct KubeletArgs {
     selector: Option<String>,
     /// Says how containers end, for example stage=apply,attempt=1,exit=3; the first match decides.
     ///
-    /// Conditions: node, package, stage, container, attempt. Outcome: seconds, exit, message. May
-    /// be given many times.
+    /// Conditions: node (`gpu-*`: all whose names begin so), package, stage, container, attempt.
+    /// Outcome: seconds, exit, message. May be given many times.
     #[arg(long, value_name = "RULE")]
     rule: Vec<Rule>,
     /// Reads more rules from this file, one a line; lines that start with # are comments.

@@ -143,7 +143,7 @@ impl Rule {
         Self::default()
     }
 
-    /// Narrows to one node.
+    /// Narrows to one node; to all whose names begin so where it ends in `*`.
     pub fn node(mut self, node: &str) -> Self {
         self.node = Some(node.to_owned());
         self
@@ -200,7 +200,11 @@ impl Rule {
         let same = |wanted: &Option<String>, found: &str| {
             wanted.as_deref().is_none_or(|wanted| wanted == found)
         };
-        same(&self.node, cue.node)
+        let is_here = |wanted: &str| match wanted.strip_suffix('*') {
+            Some(beginning) => cue.node.starts_with(beginning),
+            None => wanted == cue.node,
+        };
+        self.node.as_deref().is_none_or(is_here)
             && same(&self.container, cue.container)
             && same(&self.stage, cue.mode.unwrap_or_default())
             && self.attempt.is_none_or(|attempt| attempt == cue.attempt)

@@ -100,6 +100,19 @@ async fn a_rule_makes_the_first_attempt_of_a_stage_fail() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_rule_is_for_all_nodes_whose_names_begin_so() {
+    for (nodes, exit_code) in [("n*", 3), ("m*", 0), ("*", 3), ("n", 0)] {
+        let fails = format!("node={nodes},exit=3").parse().expect("a rule");
+        let script = Script { rules: vec![fails], ..Default::default() };
+        let (_cluster, kubelet, api) = with_node(script).await;
+        api.create(&PostParams::default(), &executor("e", json!({}))).await.expect("created");
+        let phase_wanted = if exit_code == 0 { "Succeeded" } else { "Failed" };
+        until(&api, "e", |pod| phase(pod) == phase_wanted).await;
+        assert!(kubelet.runs().iter().all(|run| run.exit_code == exit_code), "{nodes}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn rules_that_cannot_be_read_say_why() {
     let error = "stage=apply,exit=x".parse::<Rule>().expect_err("not a number");
     assert_eq!(error.to_string(), "exit=\"x\" is not a whole number");
