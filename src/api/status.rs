@@ -179,6 +179,9 @@ pub struct CompartmentRollout {
     /// The batch whose verdict is still open.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub open_batch: Option<OpenBatch>,
+    /// Sizes of the batches after it, in order, if every node succeeds from now on.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub batches_to_come: Option<String>,
 }
 
 /// A batch, opened before its first node is picked (design §4 write rule 1).

@@ -15,12 +15,13 @@ use crate::model;
 
 /// Types of conditions that are ours alone: one that is not in a status written by us is gone
 /// (upstream contract A.7).
-const OWN_CONDITIONS: [&str; 13] = [
+const OWN_CONDITIONS: [&str; 14] = [
     "ApplyPackage",
     "Blocked",
     "DeletionBlocked",
     "DeploymentPolicyNotFound",
     "DrainBlocked",
+    "FailuresTolerated",
     "NodeStateMalformed",
     "NodesIgnored",
     "Ready",
@@ -170,8 +171,8 @@ fn memory_from_api(
     let compartments = statuses
         .iter()
         .map(|(name, shown)| {
-            let open = compartments.remove(name).and_then(|ours| ours.open_batch);
-            (name.clone(), compartment_from_api(*shown, open))
+            let ours = compartments.remove(name).unwrap_or_default();
+            (name.clone(), compartment_from_api(*shown, ours))
         })
         .collect();
     model::Memory {
@@ -187,8 +188,9 @@ fn memory_from_api(
 
 fn compartment_from_api(
     shown: api::CompartmentStatus,
-    open: Option<api::OpenBatch>,
+    ours: api::CompartmentRollout,
 ) -> model::CompartmentStatus {
+    let api::CompartmentRollout { target: _, open_batch: open, batches_to_come } = ours;
     let api::CompartmentStatus {
         matched,
         ceiling,
@@ -217,6 +219,7 @@ fn compartment_from_api(
                 opened: opened.map_or(Timestamp::UNIX_EPOCH, |time| time.0),
             }
         }),
+        batches_to_come: batches_to_come.unwrap_or_default(),
     }
 }
 
@@ -254,7 +257,10 @@ fn memory_to_api(
     let ours = compartments.iter().map(|(name, compartment)| {
         let open_batch = compartment.open_batch.as_ref().map(open_batch_to_api);
         let of_target = Some(target.clone()).filter(|target| !target.is_empty());
-        (name.clone(), api::CompartmentRollout { target: of_target, open_batch })
+        let to_come = compartment.batches_to_come.clone();
+        let batches_to_come = Some(to_come).filter(|to_come| !to_come.is_empty());
+        let rollout = api::CompartmentRollout { target: of_target, open_batch, batches_to_come };
+        (name.clone(), rollout)
     });
     let rollout = api::RolloutStatus {
         target: Some(target.clone()).filter(|target| !target.is_empty()),
@@ -275,6 +281,7 @@ fn compartment_to_api(compartment: &model::CompartmentStatus) -> api::Compartmen
         progress_percent,
         batch_state,
         open_batch: _,
+        batches_to_come: _,
     } = compartment;
     let model::BatchState {
         current_batch,

@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 use super::desired::desired;
 use super::http::Readiness;
 use super::metrics::{Leadership, SourceHold};
-use super::news::{self, Verdicts};
+use super::news::{self, Outlooks, Verdicts};
 use super::pull::{PullStatus, Reading, chain};
 use super::reporter::{State, until};
 use super::revision::{self, Revisions};
@@ -91,6 +91,7 @@ pub(super) struct Loop {
 struct Shown {
     verdicts: Verdicts,
     statuses: BTreeMap<String, Status>,
+    outlooks: Outlooks,
     source: SourceView,
     state: Arc<FleetState>,
 }
@@ -249,7 +250,7 @@ impl Loop {
         let actions = self.due_actions(&plan, &mut rest);
         let executed = self.actor.execute(proof, actions).await;
         failed |= self.take_in(&executed);
-        let told = self.shown.as_ref().map(|shown| &shown.verdicts);
+        let told = self.shown.as_ref().map(|shown| (&shown.verdicts, &shown.outlooks));
         news::tell(&self.outlets.events, proof, &input, &plan, &executed, told);
         self.show(&input, &plan, epoch, pulls, &executed);
         let took = self.clock.now().duration_since(began).unsigned_abs();
@@ -407,6 +408,7 @@ impl Loop {
             && self.shown.as_ref().is_some_and(|shown| {
                 shown.verdicts == plan.verdicts
                     && shown.statuses == plan.statuses
+                    && shown.outlooks == plan.outlooks
                     && shown.source == source
             });
         if is_known {
@@ -423,6 +425,7 @@ impl Loop {
         self.shown = Some(Shown {
             verdicts: plan.verdicts.clone(),
             statuses: plan.statuses.clone(),
+            outlooks: plan.outlooks.clone(),
             source,
             state,
         });

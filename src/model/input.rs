@@ -6,7 +6,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 
 use super::{
-    Action, Desired, Executor, Node, Package, Pod, Reason, Status, Taint, TaintEffect,
+    Action, Desired, Executor, Node, Outlook, Package, Pod, Reason, Status, Taint, TaintEffect,
     UpstreamStatus, UpstreamWork, Verdict,
 };
 
@@ -220,6 +220,8 @@ pub struct Plan {
     pub verdicts: BTreeMap<String, BTreeMap<String, Verdict>>,
     /// The status each rollout ought to show.
     pub statuses: BTreeMap<String, Status>,
+    /// By rollout, then compartment: the batches to come, and what would stop them.
+    pub outlooks: BTreeMap<String, BTreeMap<String, Outlook>>,
     /// When something changes by time alone: plan again then.
     pub wake_at: Option<Timestamp>,
     /// Nodes whose pods must be known for the next decision, beside protected ones.

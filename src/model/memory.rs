@@ -135,6 +135,10 @@ pub struct CompartmentStatus {
     /// The open batch. Ours, beside upstream's fields.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub open_batch: Option<OpenBatch>,
+    /// Sizes of the batches after it, if every node succeeds from now on; empty when there is none.
+    /// For people alone: nothing is read from it.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub batches_to_come: String,
 }
 
 /// A condition, without its transition time: that is added where it is written.

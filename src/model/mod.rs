@@ -14,6 +14,7 @@ mod finding;
 mod input;
 mod memory;
 mod node;
+mod outlook;
 mod package;
 mod pattern;
 mod pod;
@@ -42,6 +43,10 @@ pub use memory::{
     BatchState, CompartmentStatus, Condition, Memory, OpenBatch, Status, StatusWord, Timings,
 };
 pub use node::{AtRelease, Claim, CordonMark, Node, NodeRollout, Taint, TaintEffect};
+pub use outlook::{
+    BatchNow, Batches, FAILED_NAMES_MAX, Outlook, StopCause, StopRule, StopRuleBy, Stopped,
+    stopped_way_out,
+};
 pub use package::{Interrupt, InterruptKind, Package, PackageId, Resources, Uninstall};
 pub use pattern::Pattern;
 pub use pod::{Controller, Pod, PodPhase, PodRef};

@@ -5,7 +5,7 @@ use std::fmt;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use super::{DEFAULT_COMPARTMENT, Group, InterruptKind, PackageId, PodRef, Stage};
+use super::{DEFAULT_COMPARTMENT, Group, InterruptKind, PackageId, PodRef, Stage, StopCause};
 
 /// Why something happens, waits, or cannot go on.
 ///
@@ -59,7 +59,7 @@ pub enum Reason {
     /// The budget is zero.
     BudgetZero,
     /// Failed batches stopped a compartment.
-    Stopped { compartment: String, batch: u32, failures: u32 },
+    Stopped { compartment: String, batch: u32, failures: u32, cause: Option<StopCause> },
     /// An earlier rollout is not done here.
     Predecessor { rollout: String },
     /// Another rollout works on the node.
@@ -311,19 +311,19 @@ impl fmt::Display for Reason {
             Self::BudgetZero => {
                 f.write_str("interruptionBudget is zero: nobody is picked until it is raised")
             }
-            Self::Stopped { compartment, batch, failures } => {
+            Self::Stopped { compartment, batch, failures, cause } => {
                 if compartment != DEFAULT_COMPARTMENT {
                     write!(f, "compartment {compartment} ")?;
                 }
                 match failures {
-                    1 => write!(f, "stopped after batch {batch} failed: ")?,
+                    1 => write!(f, "stopped after batch {batch} failed")?,
                     _ => write!(
                         f,
                         "stopped after {failures} failed batches in a row, the last was batch \
-                         {batch}: "
+                         {batch}"
                     )?,
                 }
-                f.write_str("fix the package and commit")
+                cause.as_ref().map_or(Ok(()), |cause| write!(f, "; {cause}"))
             }
             Self::Predecessor { rollout } => write!(f, "waits for {rollout} to complete here"),
             Self::OtherRollout { rollout } => write!(f, "{rollout} works on the node"),

@@ -15,15 +15,18 @@ use super::protect::was_let_go;
 use super::pull::Pulls;
 use super::rollout::is_named;
 use super::select::Scope;
-use super::{count, takeover};
+use super::{count, outlook, takeover};
 use crate::model::{
-    Action, BatchState, CompartmentStatus, Memory, Node, OpenBatch, Outcome, PatchKind, Plan,
-    Reason, Record, Verdict, VerdictKind,
+    Action, BatchState, CompartmentStatus, Memory, Node, OpenBatch, Outcome, Outlook, PatchKind,
+    Plan, Reason, Record, Verdict, VerdictKind,
 };
 
-/// Refused picks of a batch that are remembered, as the status object bounds them; the numbers of
-/// further ones are burnt.
+/// Refused picks of a batch that are remembered; the numbers of further ones are burnt.
 const REFUSED_MAX: usize = 64;
+
+/// Refused picks of all batches of a rollout together, so that its status stays below 64 KiB with
+/// any number of compartments.
+const REFUSED_ALL_MAX: usize = 512;
 
 /// Moves the open batches on, and returns what the status must remember.
 ///
@@ -36,8 +39,14 @@ pub(crate) fn advance<'a>(
 ) -> Memory {
     let mut memory = remembered(scope);
     let mut statuses = std::mem::take(&mut memory.compartments);
-    for compartment in compartments::of(scope, &statuses) {
+    let mut outlooks = BTreeMap::new();
+    let all = compartments::of(scope, &statuses);
+    let refused_max = (REFUSED_ALL_MAX / all.len().max(1)).min(REFUSED_MAX);
+    for compartment in all {
         let mut status = statuses.remove(&compartment.name).unwrap_or_default();
+        if let Some(open) = &mut status.open_batch {
+            note_given(scope, open, refused_max);
+        }
         let mut turn = Turn { scope, compartment: &compartment, status: &mut status };
         let here: BTreeSet<&str> =
             compartment.nodes.iter().map(|node| node.name.as_str()).collect();
@@ -50,7 +59,7 @@ pub(crate) fn advance<'a>(
             let verdict = Verdict { kind, reason: waiting.clone() };
             verdicts.entry(node.name.clone()).or_insert(verdict);
         }
-        turn.show(verdicts);
+        outlooks.insert(compartment.name.clone(), turn.show(verdicts));
         if compartment.known || status.open_batch.is_some() {
             memory.compartments.insert(compartment.name, status);
         }
@@ -61,7 +70,25 @@ pub(crate) fn advance<'a>(
         over.for_each(|status| status.batch_state = BatchState::default());
     }
     finish_timing(scope, &mut memory, complete);
+    plan.outlooks.insert(scope.rollout.name.clone(), outlooks);
     memory
+}
+
+/// Says what is to come in a tick that opens and fills no batch.
+pub(crate) fn look_ahead(
+    scope: &Scope<'_>,
+    memory: &mut Memory,
+    verdicts: &BTreeMap<String, Verdict>,
+    plan: &mut Plan,
+) {
+    let mut outlooks = BTreeMap::new();
+    for compartment in compartments::of(scope, &memory.compartments) {
+        let status = memory.compartments.entry(compartment.name.clone()).or_default();
+        let mut turn = Turn { scope, compartment: &compartment, status };
+        let outlook = turn.show(verdicts);
+        outlooks.insert(compartment.name, outlook);
+    }
+    plan.outlooks.insert(scope.rollout.name.clone(), outlooks);
 }
 
 /// Returns what the status remembers, begun anew for a new target: failures and stops belong to a
@@ -120,10 +147,9 @@ impl<'a> Turn<'_, 'a> {
         verdicts: &mut BTreeMap<String, Verdict>,
         plan: &mut Plan,
     ) -> Reason {
+        let scope = self.scope;
         match self.status.open_batch.clone() {
-            Some(mut open) => {
-                note_given(self.scope, &mut open);
-                self.status.open_batch = Some(open.clone());
+            Some(open) => {
                 let members = members(self.scope, &open);
                 let over = members.iter().all(|(_, record)| !record.is_open());
                 let full = open.given >= open.size && open.refused.is_empty();
@@ -139,12 +165,10 @@ impl<'a> Turn<'_, 'a> {
                 }
             }
             None if candidates.is_empty() => Reason::PreparingBatch,
-            None if self.status.batch_state.should_stop => Reason::Stopped {
-                compartment: self.compartment.name.clone(),
-                batch: self.status.batch_state.current_batch.saturating_sub(1),
-                failures: self.status.batch_state.consecutive_failures,
+            None => match outlook::stopped(scope, self.compartment, self.status, verdicts) {
+                Some(stopped) => stopped.reason(&self.compartment.name),
+                None => self.open(memory, candidates, plan),
             },
-            None => self.open(memory, candidates, plan),
         }
     }
 
@@ -155,15 +179,10 @@ impl<'a> Turn<'_, 'a> {
             count(members.iter().filter(|(_, record)| record.outcome == Some(outcome)).count())
         };
         let batch = Ended { complete: ended(Outcome::Complete), failed: ended(Outcome::Erroring) };
-        let failed = self.compartment.nodes.iter().filter(|&&node| self.has_failed(node));
+        let failed =
+            self.compartment.nodes.iter().filter(|&&node| outlook::has_failed(self.scope, node));
         let now = Ended { complete: self.complete(verdicts), failed: count(failed.count()) };
         self.compartment.pacing.judge(&mut self.status.batch_state, batch, now);
-    }
-
-    fn has_failed(&self, node: &'a Node) -> bool {
-        self.scope.record(node).is_some_and(|record| {
-            record.outcome == Some(Outcome::Erroring) && record.target == self.scope.target
-        })
     }
 
     fn complete(&self, verdicts: &BTreeMap<String, Verdict>) -> u32 {
@@ -279,8 +298,8 @@ impl<'a> Turn<'_, 'a> {
         disturbed
     }
 
-    /// Fills in the counters that people read.
-    fn show(&mut self, verdicts: &BTreeMap<String, Verdict>) {
+    /// Fills in what people read, and returns what is to come after this tick.
+    fn show(&mut self, verdicts: &BTreeMap<String, Verdict>) -> Outlook {
         let nodes = &self.compartment.nodes;
         self.status.matched = count(nodes.len());
         self.status.ceiling = self.compartment.pacing.ceiling();
@@ -292,6 +311,15 @@ impl<'a> Turn<'_, 'a> {
         if self.status.batch_state.current_batch == 0 {
             self.status.batch_state = BatchState::default();
         }
+        let members = self.status.open_batch.as_ref().map(|open| members(self.scope, open));
+        let members = members.unwrap_or_default();
+        let outlook =
+            outlook::outlook(self.scope, self.compartment, self.status, &members, verdicts);
+        self.status.batches_to_come = match outlook.to_come.is_empty() {
+            true => String::new(),
+            false => outlook.to_come.to_string(),
+        };
+        outlook
     }
 }
 
@@ -338,14 +366,14 @@ fn orders_given(scope: &Scope<'_>) -> BTreeSet<u32> {
 ///
 /// One that nobody has when a later one is first seen was never had: the API server refused its
 /// pick, for a heartbeat that came between. It is given again, and is the place of another node.
-fn note_given(scope: &Scope<'_>, open: &mut OpenBatch) {
+fn note_given(scope: &Scope<'_>, open: &mut OpenBatch, refused_max: usize) {
     let numbers = open.order_from..open.order_from.saturating_add(open.size);
     let carried = orders_given(scope);
     open.refused.retain(|order| !carried.contains(order));
     let Some(last) = carried.range(numbers).next_back() else { return };
     let before = open.order_from.saturating_add(open.given);
     let refused = (before..*last).filter(|order| !carried.contains(order));
-    open.refused.extend(refused.take(REFUSED_MAX.saturating_sub(open.refused.len())));
+    open.refused.extend(refused.take(refused_max.saturating_sub(open.refused.len())));
     open.given = open.given.max((last - open.order_from).saturating_add(1));
 }
 

@@ -18,7 +18,7 @@ const MALFORMED_NAMES_MAX: usize = 5;
 const MALFORMED_NAME_CHARS_MAX: usize = 10;
 
 /// Longest message of a condition, so that the status stays small at any size of fleet.
-const CONDITION_BYTES_MAX: usize = 1024;
+pub(crate) const CONDITION_BYTES_MAX: usize = 1024;
 
 /// Prefix under which older consumers look for conditions.
 const PREFIX: &str = "nodewright.nvidia.com/";

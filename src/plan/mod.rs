@@ -6,7 +6,7 @@
 //! Never here: the clock, randomness, the environment, logging, async.
 //!
 //! One file per question: what is due (`due`), who may be picked (`select`), how many (`batch`, in
-//! `compartments`, by the arithmetic of `pace`),
+//! `compartments`, by the arithmetic of `pace`), what is to come (`outlook`),
 //! what happens on a node next (`visit`, by the table in `lifecycle`), what ends its visit early
 //! (`leave`, `deletion`), what keeps it from happening (`drain`, `pull`), who else works there
 //! (`claims`), which taints it has (`taints`), what a reboot took away (`reapply`), whether its
@@ -29,6 +29,7 @@ mod leave;
 pub mod lifecycle;
 mod limits;
 mod names;
+mod outlook;
 pub mod pace;
 mod pick;
 mod protect;

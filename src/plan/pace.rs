@@ -125,9 +125,21 @@ impl Pacing {
 
     /// Returns the batches in which `left` nodes will go, from the counters on.
     pub fn forecast(&self, state: &BatchState, left: u32, assumed: Assumption) -> Forecast {
-        let mut state = state.clone();
+        let now = Ended { complete: state.completed_nodes, failed: state.failed_nodes };
+        self.forecast_from(state, now, left, assumed)
+    }
+
+    /// Returns the same where `now` is how all nodes of the compartment stand: they may have moved
+    /// since the last verdict, by hand or with nodes that join and leave.
+    pub fn forecast_from(
+        &self,
+        state: &BatchState,
+        now: Ended,
+        left: u32,
+        assumed: Assumption,
+    ) -> Forecast {
+        let (mut state, mut now, mut left) = (state.clone(), now, left);
         let mut batches = Vec::new();
-        let mut left = left;
         while left > 0 && !state.should_stop {
             let size = self.next_batch(&state).min(left);
             if size == 0 {
@@ -139,10 +151,8 @@ impl Pacing {
                 Assumption::Success => Ended { complete: size, failed: 0 },
                 Assumption::Failure => Ended { complete: 0, failed: size },
             };
-            let now = Ended {
-                complete: state.completed_nodes.saturating_add(batch.complete),
-                failed: state.failed_nodes.saturating_add(batch.failed),
-            };
+            now.complete = now.complete.saturating_add(batch.complete);
+            now.failed = now.failed.saturating_add(batch.failed);
             self.judge(&mut state, batch, now);
         }
         Forecast { batches, stops: left > 0 }

@@ -72,7 +72,8 @@ fn plan_visits<'a>(scope: &'a Scope<'a>, done: &Done, plan: &mut Plan) -> bool {
             verdicts.insert(node.name.clone(), Verdict::wait(Reason::PreparingBatch));
         }
         let before = scope.resource.status.as_ref();
-        let memory = before.map(|status| status.memory.clone()).unwrap_or_default();
+        let mut memory = before.map(|status| status.memory.clone()).unwrap_or_default();
+        batch::look_ahead(scope, &mut memory, &verdicts, plan);
         show(scope, verdicts, memory, plan);
         return true;
     }
@@ -91,7 +92,7 @@ fn plan_visits<'a>(scope: &'a Scope<'a>, done: &Done, plan: &mut Plan) -> bool {
 
 /// Shows verdicts and status in a tick that writes something else to the resource.
 fn show(scope: &Scope<'_>, verdicts: BTreeMap<String, Verdict>, memory: Memory, plan: &mut Plan) {
-    let status = status::status(scope, &verdicts, memory);
+    let status = status::status(scope, &verdicts, memory, &BTreeMap::new());
     plan.statuses.insert(scope.rollout.name.clone(), status);
     plan.verdicts.insert(scope.rollout.name.clone(), verdicts);
 }
@@ -222,7 +223,8 @@ fn write_status(
     memory: crate::model::Memory,
     plan: &mut Plan,
 ) {
-    let status = status::status(scope, verdicts, memory);
+    let outlooks = plan.outlooks.get(&scope.rollout.name).cloned().unwrap_or_default();
+    let status = status::status(scope, verdicts, memory, &outlooks);
     let upstream = takeover::maps(scope);
     if scope.resource.status.as_ref() != Some(&status) || upstream == UpstreamMaps::Drop {
         let before = scope.resource.status.as_ref();

@@ -3,15 +3,18 @@
 use std::collections::BTreeMap;
 
 use super::conditions::{self, condition, first_names};
-use super::count;
 use super::select::Scope;
-use crate::model::{Condition, Memory, Package, Reason, Status, StatusWord, Verdict, VerdictKind};
+use super::{count, outlook};
+use crate::model::{
+    Condition, Memory, Outlook, Package, Reason, Status, StatusWord, Verdict, VerdictKind,
+};
 
 /// Returns the status that these verdicts and this memory amount to.
 pub(crate) fn status(
     scope: &Scope<'_>,
     verdicts: &BTreeMap<String, Verdict>,
     memory: Memory,
+    outlooks: &BTreeMap<String, Outlook>,
 ) -> Status {
     let nodes = Tally::new(scope, verdicts);
     let word = word(scope, &nodes, &memory);
@@ -33,7 +36,7 @@ pub(crate) fn status(
             .values()
             .map(|package| format!("{}:{}", package.name, package.version))
             .collect(),
-        conditions: conditions(scope, verdicts, &nodes, word, &memory),
+        conditions: conditions(scope, verdicts, &nodes, word, outlooks),
         memory,
     }
 }
@@ -133,20 +136,12 @@ fn conditions(
     verdicts: &BTreeMap<String, Verdict>,
     nodes: &Tally<'_>,
     word: StatusWord,
-    memory: &Memory,
+    outlooks: &BTreeMap<String, Outlook>,
 ) -> Vec<Condition> {
     let mut all = vec![ready(nodes, word), beside_workloads(scope)];
     all.extend(conditions::of_verdicts(scope, verdicts));
-    let stopped =
-        memory.compartments.iter().find(|(_, compartment)| compartment.batch_state.should_stop);
-    if let Some((name, compartment)) = stopped {
-        let reason = Reason::Stopped {
-            compartment: name.clone(),
-            batch: compartment.batch_state.current_batch.saturating_sub(1),
-            failures: compartment.batch_state.consecutive_failures,
-        };
-        all.push(condition("Stopped", true, reason.word(), &reason.to_string()));
-    }
+    all.extend(outlook::stopped_condition(&scope.rollout.name, outlooks));
+    all.extend(outlook::failures_condition(outlooks));
     all.extend(super::drain::blocked_condition(verdicts, scope.nodes.len()));
     conditions::mirror(scope, word, &mut all);
     // In the order in which they are read back: a status that says the same is the same.

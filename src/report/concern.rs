@@ -5,7 +5,7 @@
 
 use jiff::Timestamp;
 
-use crate::model::{Reason, Verdict, VerdictKind};
+use crate::model::{Reason, Verdict, VerdictKind, stopped_way_out};
 
 /// Who has to act before a node goes on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -190,6 +190,12 @@ pub fn retried_at(reason: &Reason) -> Option<Timestamp> {
     Some(*until)
 }
 
+/// Returns what a person can do for `rollout`, with the names that a command needs.
+pub fn way_out_for(reason: &Reason, rollout: &str) -> String {
+    let Reason::Stopped { cause, .. } = reason else { return way_out(reason).to_owned() };
+    stopped_way_out(rollout, cause.as_ref())
+}
+
 /// Returns what a person can do, one line without a final period.
 #[expect(clippy::too_many_lines, reason = "one way out per reason, all in one place")]
 pub fn way_out(reason: &Reason) -> &'static str {
@@ -236,7 +242,8 @@ pub fn way_out(reason: &Reason) -> &'static str {
         }
         Reason::DrainRefused { .. } => "move the pod by hand, or allow it in drainConfig",
         Reason::Stopped { .. } => {
-            "fix the package or its configuration and commit: a changed package is tried again"
+            "fix the package or its configuration and commit: a changed package is tried again; to \
+             go on with the same one: nodewright deployment-policy reset"
         }
         Reason::Failed { .. } | Reason::InterruptFailed { .. } => {
             "fix the package or its configuration and commit: a changed package is tried again; \

@@ -5,11 +5,11 @@
 //! written; that is the writer's business.
 
 use crate::model::{
-    Action, Eviction, EvictionMethod, ExecutorSpec, InterruptKind, NodePatch, Outcome, PatchKind,
-    Reason, Record, Stage, Taint, TaintPatch, Verdict, Work,
+    Action, Eviction, EvictionMethod, ExecutorSpec, InterruptKind, NodePatch, Outcome, Outlook,
+    PatchKind, Reason, Record, Stage, Taint, TaintPatch, Verdict, Work, stopped_way_out,
 };
 
-use super::concern::{Concern, concern, way_out};
+use super::concern::{Concern, concern, way_out_for};
 use super::wording::clean;
 
 /// Longest note that the API server takes.
@@ -34,11 +34,11 @@ impl EventKind {
     }
 }
 
-/// An event about a node, for a rollout.
+/// An event about a node or a resource, for a rollout.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Event {
-    /// The node it is about.
-    pub node: String,
+    /// The node it is about; `None`: the rollout's resource.
+    pub node: Option<String>,
     /// The rollout it happened for.
     pub rollout: String,
     /// Whether it is a matter of course.
@@ -71,7 +71,8 @@ pub fn of_action(action: &Action) -> Option<Event> {
 }
 
 /// Returns the event of a verdict whose reason differs from the one before, where a person must
-/// act or a protected pod is waited for. A failed stage is told by the action that records it.
+/// act or a protected pod is waited for. A failed stage is told by the action that records it, a
+/// stop by [`of_stop`].
 pub fn of_verdict(
     rollout: &str,
     node: &str,
@@ -80,19 +81,47 @@ pub fn of_verdict(
 ) -> Option<Event> {
     let is_same = previous.is_some_and(|previous| previous.reason.word() == now.reason.word());
     let is_protected = matches!(now.reason, Reason::ProtectedPod { .. });
-    let is_failure = matches!(now.reason, Reason::Failed { .. } | Reason::InterruptFailed { .. });
+    // A stop is told once, of the resource, and not of each node that waits.
+    let is_failure = matches!(
+        now.reason,
+        Reason::Failed { .. } | Reason::InterruptFailed { .. } | Reason::Stopped { .. }
+    );
     let needs_person = concern(now) == Concern::NeedsPerson && !is_failure;
     if is_same || !(needs_person || is_protected) {
         return None;
     }
     let (reason, action) = verdict_words(&now.reason);
     let note = if needs_person {
-        format!("{}; way out: {}", now.reason, way_out(&now.reason))
+        format!("{}; way out: {}", now.reason, way_out_for(&now.reason, rollout))
     } else {
         now.reason.to_string()
     };
     let kind = if needs_person { EventKind::Warning } else { EventKind::Normal };
     Some(event(node, rollout, kind, reason, action, &note))
+}
+
+/// Returns the event of a compartment that has just been stopped, about the resource: which batch,
+/// which nodes, what they said, and how it goes on.
+pub fn of_stop(
+    rollout: &str,
+    compartment: &str,
+    previous: Option<&Outlook>,
+    now: &Outlook,
+) -> Option<Event> {
+    let was_stopped = previous.is_some_and(|previous| previous.stopped.is_some());
+    let stopped = now.stopped.clone().filter(|_| !was_stopped)?;
+    let way_out = stopped_way_out(rollout, stopped.cause.as_ref());
+    let what = stopped.reason(compartment).to_string();
+    let room = NOTE_MAX_BYTES.saturating_sub(way_out.len() + "; way out: ".len());
+    let note = format!("{}; way out: {way_out}", clean(&what, room));
+    Some(Event {
+        node: None,
+        rollout: rollout.to_owned(),
+        kind: EventKind::Warning,
+        reason: "State",
+        action: "Stop",
+        note,
+    })
 }
 
 /// Returns upstream's reason and our action for a verdict.
@@ -126,7 +155,7 @@ fn event(
     note: &str,
 ) -> Event {
     Event {
-        node: node.to_owned(),
+        node: Some(node.to_owned()),
         rollout: rollout.to_owned(),
         kind,
         reason,

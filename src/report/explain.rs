@@ -18,13 +18,13 @@ use crate::model::{
     Entry, Input, Node, Outcome, Phase, Plan, Reason, Record, Rollout, State, Verdict, VerdictKind,
 };
 
-use super::concern::{Concern, concern, retried_at, since, way_out};
+use super::concern::{Concern, concern, retried_at, since, way_out_for};
 use super::leftovers;
 use super::survey::failing_since;
 use super::wording::{age, clean, moment, short_revision};
 
 pub use answer::{Answer, NotKnown};
-pub use resource::{Names, ResourceStory, Sort, resource};
+pub use resource::{CompartmentStory, Names, ResourceStory, Sort, resource};
 
 /// Longest line of others in the story.
 const TEXT_MAX_BYTES: usize = 1024;
@@ -184,7 +184,7 @@ fn chapter(
         reboot: record.and_then(reboot),
         said: said.map(|text| clean(text, TEXT_MAX_BYTES)),
         cause: revision.map(short_revision),
-        way_out: way_out(reason).replace("node/NAME", &format!("node/{}", node.name)),
+        way_out: way_out_for(reason, name).replace("node/NAME", &format!("node/{}", node.name)),
     }
 }
 

@@ -21,10 +21,10 @@ mod survey;
 mod wording;
 
 pub use adoption::{Adoption, adoption};
-pub use concern::{Concern, concern, label, since, way_out};
+pub use concern::{Concern, concern, label, since, way_out, way_out_for};
 pub use state::{
     CompartmentState, Effect, FleetPhase, FleetState, HeldRevision, InterruptFacts, LeftBehind,
     NamedNodes, Need, NodeFacts, PackageState, RolloutState, SettledEntry, SourceError, SourceMode,
-    SourceView, Stop, VisitFacts, WaitGroup,
+    SourceView, VisitFacts, WaitGroup,
 };
 pub use wording::{clean, short_revision};

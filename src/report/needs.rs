@@ -3,14 +3,16 @@
 //! In: verdicts, findings, the source. Out: groups of nodes with one text each. Never here: a
 //! second wording of a reason.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
 
-use crate::model::{Finding, Input, Node, Plan, Reason, Severity, Verdict};
+use crate::model::{
+    Finding, Input, Node, Plan, Reason, Severity, Stopped, Verdict, stopped_way_out,
+};
 
-use super::concern::{Concern, concern, label, since, way_out};
-use super::state::{NamedNodes, Need, RolloutState, SourceView, Stop, WaitGroup};
+use super::concern::{Concern, concern, label, since, way_out_for};
+use super::state::{NamedNodes, Need, RolloutState, SourceView, WaitGroup};
 use super::survey::{failing_since, selected};
 use super::wording::{MESSAGE_MAX_BYTES, clean};
 
@@ -44,19 +46,35 @@ pub(super) fn find(
         let stands: Vec<_> = selected(input, plan, name)
             .filter(|(_, verdict)| !is_said_once(verdict, input, rollout, name))
             .collect();
-        let needs = needs_of_nodes(name, &stands);
-        // What failed is what stopped it: one thing to do, said once, with the way out.
-        let is_explained = needs.iter().any(|need| FAILURES.contains(&need.word.as_str()));
-        for (compartment, Stop { batch, failures }) in rollout.stops().filter(|_| !is_explained) {
-            let (compartment, batch, failures) = (compartment.to_owned(), *batch, *failures);
-            let reason = Reason::Stopped { compartment, batch, failures };
-            found.needs_person.push(of_rollout(name, &reason, None));
+        let mut needs = needs_of_nodes(name, &stands);
+        for (compartment, stopped) in rollout.stops() {
+            if !explains(&mut needs, name, compartment, stopped) {
+                let reason = stopped.clone().reason(compartment);
+                found.needs_person.push(of_rollout(name, &reason, None));
+            }
         }
         found.needs_person.extend(needs);
         found.waits.extend(groups(name, &stands, Concern::Waits));
         found.on_purpose.extend(groups(name, &stands, Concern::OnPurpose));
     }
     found
+}
+
+/// Returns whether a failure that is told says what stopped the compartment; it then says that it
+/// did. What failed is what stopped it: one thing to do, said once.
+fn explains(needs: &mut [Need], rollout: &str, compartment: &str, stopped: &Stopped) -> bool {
+    let culprits = stopped.cause.iter().flat_map(|cause| &cause.nodes);
+    let culprits: BTreeSet<&String> = culprits.collect();
+    let mut failures = needs.iter_mut().filter(|need| {
+        let is_culprit = |node: &String| culprits.is_empty() || culprits.contains(node);
+        FAILURES.contains(&need.word.as_str()) && need.nodes.first.iter().any(is_culprit)
+    });
+    let Some(need) = failures.next() else { return false };
+    let who = stopped.cause.as_ref().map(|cause| format!(" (failed: {})", cause.who()));
+    let what = Stopped { cause: None, ..stopped.clone() }.reason(compartment);
+    let way_out = stopped_way_out(rollout, stopped.cause.as_ref());
+    need.stopped = Some(format!("{what}{}; way out: {way_out}", who.unwrap_or_default()));
+    true
 }
 
 /// Returns whether the reason is that of the whole rollout and named as such already.
@@ -97,7 +115,7 @@ fn of_rollout(name: &str, reason: &Reason, since: Option<Timestamp>) -> Need {
     Need {
         rollout: Some(name.to_owned()),
         since,
-        ..bare(reason.word(), &reason.to_string(), way_out(reason))
+        ..bare(reason.word(), &reason.to_string(), &way_out_for(reason, name))
     }
 }
 
@@ -110,6 +128,7 @@ fn bare(word: &str, message: &str, way_out: &str) -> Need {
         message: clean(message, MESSAGE_MAX_BYTES),
         way_out: way_out.to_owned(),
         since: None,
+        stopped: None,
     }
 }
 

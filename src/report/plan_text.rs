@@ -6,18 +6,22 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use crate::model::{
-    Action, ExecutorSpec, NodePatch, PatchKind, Phase, Plan, Stage, StatusWrite, TaintPatch,
-    Verdict, VerdictKind, Work,
+    Action, DEFAULT_COMPARTMENT, ExecutorSpec, NodePatch, Outlook, PatchKind, Phase, Plan, Stage,
+    StatusWrite, TaintPatch, Verdict, VerdictKind, Work,
 };
 
 use super::wording::moment;
 
 /// Returns the plan as text.
 pub fn text(plan: &Plan) -> String {
-    let Plan { actions, verdicts, statuses: _, wake_at, drains: _ } = plan;
+    let Plan { actions, verdicts, statuses: _, outlooks, wake_at, drains: _ } = plan;
     let mut text = String::new();
     for (rollout, verdicts) in verdicts {
         text.push_str(&counts(rollout, verdicts));
+        let outlooks = outlooks.get(rollout).into_iter().flatten();
+        for (compartment, outlook) in outlooks.filter(|(_, outlook)| !outlook.is_over()) {
+            let _ = writeln!(text, "  {}", batches(compartment, outlook));
+        }
     }
     if actions.is_empty() {
         text.push_str("nothing to do\n");
@@ -48,6 +52,19 @@ fn counts(rollout: &str, verdicts: &BTreeMap<String, Verdict>) -> String {
         })
         .collect();
     format!("{rollout}: {} nodes; {}\n", verdicts.len(), kinds.join(", "))
+}
+
+/// Returns for example `batches of production: 2 open, then 3, 4, 5, 5`.
+fn batches(compartment: &str, outlook: &Outlook) -> String {
+    let of = match compartment {
+        DEFAULT_COMPARTMENT => String::new(),
+        name => format!(" of {name}"),
+    };
+    match (&outlook.stopped, outlook.open) {
+        (Some(_), _) => format!("batches{of}: stopped"),
+        (None, Some(open)) => format!("batches{of}: {} open, then {}", open.size, outlook.sizes()),
+        (None, None) => format!("batches{of} to come: {}", outlook.sizes()),
+    }
 }
 
 fn kind_word(kind: VerdictKind) -> &'static str {

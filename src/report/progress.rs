@@ -3,7 +3,7 @@
 //! In: the state before, the state now. Out: one line for each thing that changed: the pool, the
 //! batch, what waits and why. Never here: a line about something that stayed as it was.
 
-use crate::model::StatusWord;
+use crate::model::{DEFAULT_COMPARTMENT, StatusWord};
 
 use super::state::{Effect, FleetState, Need, RolloutState, WaitGroup};
 use super::wording::{counted, node_names, short_revision};
@@ -32,6 +32,10 @@ pub fn lines(previous: Option<&FleetState>, now: &FleetState) -> Vec<String> {
             }
             Some(_) | None => lines.push(format!("{name:<width$}  {packages}  {facts}")),
         }
+        let started = |state: &FleetState| state.rollouts.get(name)?.started;
+        if rollout.started.is_some() && previous.and_then(started) != rollout.started {
+            lines.extend(to_come(rollout).map(|batches| format!("{name:<width$}  {batches}")));
+        }
     }
     for name in previous.into_iter().flat_map(|state| state.rollouts.keys()) {
         if !now.rollouts.contains_key(name) {
@@ -47,6 +51,17 @@ fn source_lines(previous: Option<&FleetState>, now: &FleetState) -> Vec<String> 
     let applied_before = previous.and_then(|state| state.source.revision_applied.as_ref());
     let applied = after.revision_applied.as_ref().filter(|now| applied_before != Some(now));
     applied.map(|revision| format!("applied {}", short_revision(revision))).into_iter().collect()
+}
+
+/// Returns the batches in which a rollout that has begun will go, if every node succeeds.
+fn to_come(rollout: &RolloutState) -> Option<String> {
+    let compartments = rollout.compartments.iter().filter_map(|(name, compartment)| {
+        let batches = compartment.outlook.as_ref()?.all_to_come();
+        let of = if name == DEFAULT_COMPARTMENT { String::new() } else { format!("{name} ") };
+        (!batches.is_empty()).then(|| format!("{of}{batches}"))
+    });
+    let compartments: Vec<String> = compartments.collect();
+    (!compartments.is_empty()).then(|| format!("batches to come: {}", compartments.join("; ")))
 }
 
 /// Returns where one pool is, a function of the state alone.

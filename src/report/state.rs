@@ -9,7 +9,8 @@ use jiff::Timestamp;
 use serde::Serialize;
 
 use crate::model::{
-    Finding, Input, InterruptKind, Outcome, Phase, Plan, Severity, Stage, State, StatusWord,
+    Finding, Input, InterruptKind, Outcome, Outlook, Phase, Plan, Severity, Stage, State,
+    StatusWord, Stopped,
 };
 
 use super::survey;
@@ -151,16 +152,6 @@ pub struct PackageState {
     pub done: u32,
 }
 
-/// A compartment that opens no more batches.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Stop {
-    /// The last batch that failed.
-    pub batch: u32,
-    /// Failed batches in a row.
-    pub failures: u32,
-}
-
 /// A compartment of a rollout.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -178,7 +169,16 @@ pub struct CompartmentState {
     /// Nodes complete.
     pub completed: u32,
     /// Why no more batches are opened.
-    pub stopped: Option<Stop>,
+    pub stopped: Option<Stopped>,
+    /// The batches to come, and what would stop them; `None` where nothing is planned.
+    pub outlook: Option<Outlook>,
+}
+
+impl CompartmentState {
+    /// Returns whether it is known that nothing is left to do.
+    pub fn is_over(&self) -> bool {
+        self.outlook.as_ref().is_some_and(Outlook::is_over)
+    }
 }
 
 /// A rollout.
@@ -216,12 +216,12 @@ impl RolloutState {
     }
 
     /// Returns why a compartment opens no more batches; of several, the first by name.
-    pub fn stopped(&self) -> Option<&Stop> {
+    pub fn stopped(&self) -> Option<&Stopped> {
         self.stops().next().map(|(_, stop)| stop)
     }
 
     /// Returns the compartments that open no more batches, by name.
-    pub fn stops(&self) -> impl Iterator<Item = (&str, &Stop)> {
+    pub fn stops(&self) -> impl Iterator<Item = (&str, &Stopped)> {
         let compartments = self.compartments.iter();
         compartments.filter_map(|(name, it)| Some((name.as_str(), it.stopped.as_ref()?)))
     }
@@ -238,6 +238,12 @@ impl RolloutState {
             0 => "complete".to_owned(),
             missing => format!("complete except {missing} in repair"),
         }
+    }
+
+    /// Returns the batches to come, by compartment.
+    pub fn outlooks(&self) -> impl Iterator<Item = (&str, &Outlook)> {
+        let compartments = self.compartments.iter();
+        compartments.filter_map(|(name, it)| Some((name.as_str(), it.outlook.as_ref()?)))
     }
 
     /// Returns whether nodes are being, or are about to be, worked on.
@@ -274,6 +280,9 @@ pub struct Need {
     pub way_out: String,
     /// Since when, where that is known.
     pub since: Option<Timestamp>,
+    /// That this stopped the rollout, in which batch, and how it goes on again; `None` where it did
+    /// not.
+    pub stopped: Option<String>,
 }
 
 /// Nodes of a rollout that wait for the same kind of thing.

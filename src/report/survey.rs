@@ -9,13 +9,13 @@ use jiff::Timestamp;
 
 use crate::model::{
     CompartmentStatus, Entry, Input, InterruptKind, Node, NodeRollout, Outcome, Package, Plan,
-    Reason, Record, Rollout, Stage, State, Status, StatusWord, Verdict, digest_hex,
+    Reason, Record, Rollout, Stage, State, Status, StatusWord, Stopped, Verdict, digest_hex,
 };
 
 use super::concern::{Concern, concern};
 use super::state::{
     CompartmentState, Effect, FleetPhase, FleetState, InterruptFacts, NodeFacts, PackageState,
-    RolloutState, SettledEntry, SourceView, Stop, VisitFacts,
+    RolloutState, SettledEntry, SourceView, VisitFacts,
 };
 use super::wording::{MESSAGE_MAX_BYTES, clean};
 use super::{leftovers, needs};
@@ -98,6 +98,13 @@ fn rollout_state(input: &Input, plan: &Plan, rollout: &Rollout) -> RolloutState 
             *stop = named;
         }
     }
+    for (name, outlook) in plan.outlooks.get(&rollout.name).into_iter().flatten() {
+        if let Some(compartment) = counters.compartments.get_mut(name) {
+            let mut outlook = outlook.clone();
+            compartment.stopped = outlook.stopped.take().or(compartment.stopped.take());
+            compartment.outlook = Some(outlook);
+        }
+    }
     RolloutState {
         packages: packages.collect(),
         nodes_erroring: count(&|node, _| {
@@ -112,9 +119,11 @@ fn rollout_state(input: &Input, plan: &Plan, rollout: &Rollout) -> RolloutState 
 }
 
 /// Returns the stop as the planner names it, so that every surface names the same batch.
-fn stop_named(verdict: &Verdict) -> Option<(&str, Stop)> {
-    let Reason::Stopped { compartment, batch, failures } = &verdict.reason else { return None };
-    Some((compartment, Stop { batch: *batch, failures: *failures }))
+fn stop_named(verdict: &Verdict) -> Option<(&str, Stopped)> {
+    let Reason::Stopped { compartment, batch, failures, cause } = &verdict.reason else {
+        return None;
+    };
+    Some((compartment, Stopped { batch: *batch, failures: *failures, cause: cause.clone() }))
 }
 
 /// Returns a rollout whose resource cannot be read: its counters as they were last written.
@@ -166,6 +175,7 @@ fn compartment(status: &CompartmentStatus) -> CompartmentState {
         progress_percent: _,
         batch_state,
         open_batch,
+        batches_to_come: _,
     } = status;
     let open = open_batch.as_ref();
     CompartmentState {
@@ -175,10 +185,12 @@ fn compartment(status: &CompartmentStatus) -> CompartmentState {
         ceiling: *ceiling,
         in_progress: *in_progress,
         completed: *completed,
-        stopped: batch_state.should_stop.then(|| Stop {
+        stopped: batch_state.should_stop.then(|| Stopped {
             batch: batch_state.current_batch.saturating_sub(1).max(1),
             failures: batch_state.consecutive_failures,
+            cause: None,
         }),
+        outlook: None,
     }
 }
 

@@ -127,6 +127,9 @@ const CONDITION_MESSAGE_MAX: u32 = 32 * 1024;
 /// Longest digest of a rollout's target.
 const TARGET_MAX: u32 = 128;
 
+/// Longest list of batches to come; ours have a third of it.
+const BATCHES_TEXT_MAX: u32 = 512;
+
 /// Longest text in what we take over from Kubernetes' own types.
 const INHERITED_TEXT_MAX: u32 = MESSAGE_MAX_BYTES as u32;
 
@@ -185,6 +188,7 @@ const NODEWRIGHT_STATUS: &Table = &[
     ("rollout.compartments", &[Entries(COMPARTMENTS_MAX + 1)]),
     ("rollout.compartments.*.target", &[Length(TARGET_MAX)]),
     ("rollout.compartments.*.openBatch.target", &[Length(TARGET_MAX)]),
+    ("rollout.compartments.*.batchesToCome", &[Length(BATCHES_TEXT_MAX)]),
     ("nodeState", &[Entries(UPSTREAM_NODES_MAX)]),
     ("nodeState.*", &[Entries(4 * PACKAGES_MAX)]),
     ("nodeStatus", &[Entries(UPSTREAM_NODES_MAX)]),

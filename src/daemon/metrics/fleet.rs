@@ -10,8 +10,8 @@ use prometheus_client::encoding::DescriptorEncoder;
 
 use super::text::{Labels, gauges};
 use crate::model::{
-    CompartmentStatus, DEFAULT_COMPARTMENT, Growth, Input, Node, Pace, PackageId, Plan, Reason,
-    Record, Rollout, Stage, State, StatusWord, Verdict, VerdictKind,
+    CompartmentStatus, DEFAULT_COMPARTMENT, Growth, Input, Node, Outlook, Pace, PackageId, Plan,
+    Reason, Record, Rollout, Stage, State, StatusWord, Verdict, VerdictKind,
 };
 
 /// `policy_name` of a rollout without a policy (upstream contract G).
@@ -62,6 +62,7 @@ struct Counts {
     verdicts: BTreeMap<(VerdictKind, &'static str), u64>,
     packages: BTreeMap<PackageId, PackageCounts>,
     compartments: BTreeMap<String, CompartmentStatus>,
+    outlooks: BTreeMap<String, Outlook>,
 }
 
 #[derive(Debug, Default)]
@@ -167,13 +168,38 @@ impl Fleet {
         for (family, help, value) in families {
             let series = self.rollouts.iter().flat_map(|(name, counts)| {
                 counts.compartments.iter().map(move |(compartment, status)| {
-                    let labels = [
-                        named(name),
-                        ("policy_name", counts.policy.as_str()),
-                        ("compartment_name", compartment.as_str()),
-                        ("strategy", counts.strategy(compartment)),
-                    ];
-                    (labels, u64::from(value(status)))
+                    (counts.labels(name, compartment), u64::from(value(status)))
+                })
+            });
+            gauges(encoder, (family, help), series)?;
+        }
+        self.encode_outlooks(encoder)
+    }
+
+    fn encode_outlooks(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+        type Value = fn(&Outlook) -> u32;
+        let families: [(&str, &str, Value); 4] = [
+            ("nodewright_rollout_failed", "Nodes that failed for good.", |it| it.failed),
+            (
+                "nodewright_rollout_batches_to_come",
+                "Batches after the open one, if every node succeeds from now on.",
+                |it| it.to_come.count(),
+            ),
+            (
+                "nodewright_rollout_stopped_batch",
+                "The batch whose failures stopped the rollout, 0 while none did; the NodeWright's \
+                 condition Stopped says which nodes and why.",
+                |it| it.stopped.as_ref().map_or(0, |stopped| stopped.batch),
+            ),
+            ("nodewright_rollout_stopped_nodes", "Nodes that failed in that batch.", |it| {
+                let cause = it.stopped.as_ref().and_then(|stopped| stopped.cause.as_ref());
+                cause.map_or(0, |cause| cause.in_batch)
+            }),
+        ];
+        for (family, help, value) in families {
+            let series = self.rollouts.iter().flat_map(|(name, counts)| {
+                counts.outlooks.iter().map(move |(compartment, outlook)| {
+                    (counts.labels(name, compartment), u64::from(value(outlook)))
                 })
             });
             gauges(encoder, (family, help), series)?;
@@ -209,6 +235,7 @@ impl Counts {
             verdicts: BTreeMap::new(),
             packages: wanted.collect(),
             compartments: memory.map(|memory| memory.compartments.clone()).unwrap_or_default(),
+            outlooks: plan.outlooks.get(&rollout.name).cloned().unwrap_or_default(),
         };
         let uid = input.observed.resources.get(&rollout.name).map(|resource| resource.uid.as_str());
         for (name, verdict) in verdicts {
@@ -225,8 +252,14 @@ impl Counts {
         counts
     }
 
-    fn strategy(&self, compartment: &str) -> &'static str {
-        self.strategies.get(compartment).copied().unwrap_or("unknown")
+    /// The labels of what is counted by compartment.
+    fn labels<'a>(&'a self, rollout: &'a str, compartment: &'a str) -> Labels<'a, 4> {
+        [
+            named(rollout),
+            ("policy_name", self.policy.as_str()),
+            ("compartment_name", compartment),
+            ("strategy", self.strategies.get(compartment).copied().unwrap_or("unknown")),
+        ]
     }
 
     fn count_entries(&mut self, node: &Node, rollout: &str) {

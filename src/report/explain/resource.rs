@@ -6,8 +6,10 @@ use std::fmt;
 use serde::Serialize;
 
 use super::{SOURCE_HELD, TEXT_MAX_BYTES, line, wanted};
-use crate::model::{Condition, Input, Plan, Reason, Resource, Status, Verdict};
-use crate::report::concern::{Concern, concern, label, way_out};
+use crate::model::{
+    CompartmentStatus, Condition, Input, Outlook, Plan, Reason, Resource, Status, Verdict,
+};
+use crate::report::concern::{Concern, concern, label, way_out_for};
 use crate::report::wording::{clean, counted, moment, short_revision};
 
 /// Names shown of each kind of reason; the rest is a number.
@@ -29,14 +31,32 @@ pub struct ResourceStory {
     pub complete: u32,
     /// Nodes selected.
     pub total: u32,
-    /// Batches that are open or come next, and stops, by compartment.
-    pub batches: Vec<String>,
+    /// Batches that are open and come next, and what stops them, by compartment.
+    pub compartments: Vec<CompartmentStory>,
     /// The revision in Git that is applied, where Git is the source.
     pub cause: Option<String>,
     /// Nodes by reason, what needs a person first.
     pub sorts: Vec<Sort>,
     /// Conditions that hold.
     pub conditions: Vec<Condition>,
+}
+
+/// Where the batches of a compartment are.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct CompartmentStory {
+    /// Its name.
+    pub compartment: String,
+    /// The batch that is open or comes next, or that it was stopped.
+    pub batch: String,
+    /// The sizes of the batches after that, if all goes well and if it does not.
+    pub to_come: Option<String>,
+    /// What would stop it.
+    pub stops: Option<String>,
+    /// Why it goes on although nodes failed.
+    pub goes_on: Option<String>,
+    /// The same in numbers; `None` where nothing is planned.
+    pub outlook: Option<Outlook>,
 }
 
 /// Nodes with the same reason.
@@ -54,7 +74,7 @@ pub struct Sort {
     /// The first node's reason in one line.
     pub why: String,
     /// What a person can do.
-    pub way_out: &'static str,
+    pub way_out: String,
 }
 
 /// Some names, and how many there are.
@@ -87,13 +107,16 @@ pub fn resource(
         wanted: input.desired.rollouts.get(name).map(wanted),
         complete: status.map_or(0, |status| status.nodes_complete),
         total: status.map_or(0, |status| status.nodes_total),
-        batches: status.map(batches).unwrap_or_default(),
+        compartments: status
+            .map(|status| compartments(status, plan.outlooks.get(name)))
+            .unwrap_or_default(),
         cause: revision.map(short_revision),
-        sorts: plan.verdicts.get(name).map(sorts).unwrap_or_default(),
+        sorts: plan.verdicts.get(name).map(|it| sorts(name, it)).unwrap_or_default(),
         conditions: status
             .into_iter()
             .flat_map(|status| &status.conditions)
-            .filter(|condition| condition.is_true)
+            // The mirrored ones say the same again.
+            .filter(|condition| condition.is_true && !condition.kind.contains('/'))
             .cloned()
             .collect(),
     })
@@ -120,30 +143,52 @@ fn notes(resource: Option<&Resource>, unreadable: Option<&String>) -> Vec<String
     notes
 }
 
-fn batches(status: &Status) -> Vec<String> {
+fn compartments(
+    status: &Status,
+    outlooks: Option<&BTreeMap<String, Outlook>>,
+) -> Vec<CompartmentStory> {
     let compartments = status.memory.compartments.iter();
     compartments
         .map(|(name, compartment)| {
-            let state = &compartment.batch_state;
-            let now = match &compartment.open_batch {
-                Some(open) => format!(
-                    "batch {} of {} open since {}",
-                    open.number,
-                    counted(usize::try_from(open.size).unwrap_or(usize::MAX), "node", "nodes"),
-                    moment(open.opened)
-                ),
-                None if state.should_stop => {
-                    format!("STOPPED after {} failed batches in a row", state.consecutive_failures)
-                }
-                None => format!("no batch open, next is {}", state.current_batch),
-            };
-            let (working, ceiling) = (compartment.in_progress, compartment.ceiling);
-            format!("{name}: {now}, {working} in progress, at most {ceiling} disturbed")
+            let outlook = outlooks.and_then(|outlooks| outlooks.get(name));
+            let under_way = outlook.filter(|it| !it.is_over() && it.stopped.is_none());
+            CompartmentStory {
+                compartment: name.clone(),
+                batch: batch(compartment, outlook),
+                to_come: under_way.map(Outlook::sizes),
+                stops: under_way.map(Outlook::limits),
+                goes_on: under_way.and_then(Outlook::goes_on),
+                outlook: outlook.cloned(),
+            }
         })
         .collect()
 }
 
-fn sorts(verdicts: &BTreeMap<String, Verdict>) -> Vec<Sort> {
+/// Returns where the batches are.
+fn batch(compartment: &CompartmentStatus, outlook: Option<&Outlook>) -> String {
+    let state = &compartment.batch_state;
+    let (working, ceiling) = (compartment.in_progress, compartment.ceiling);
+    let last = outlook.map(Outlook::last_number);
+    let of_all = last.map(|last| format!(" of {last}")).unwrap_or_default();
+    let now = match &compartment.open_batch {
+        Some(open) => {
+            let since = moment(open.opened);
+            let nodes = usize::try_from(open.size).unwrap_or(usize::MAX);
+            let nodes = counted(nodes, "node", "nodes");
+            format!("batch {}{of_all}, {nodes}, open since {since}", open.number)
+        }
+        None if state.should_stop => {
+            let batch = state.current_batch.saturating_sub(1);
+            let failures = state.consecutive_failures;
+            format!("STOPPED in batch {batch}, {failures} failed in a row")
+        }
+        None if outlook.is_some_and(Outlook::is_over) => "no batch open, none to come".to_owned(),
+        None => format!("no batch open, next is {}{of_all}", state.current_batch),
+    };
+    format!("{now}; {working} in progress, at most {ceiling} disturbed")
+}
+
+fn sorts(rollout: &str, verdicts: &BTreeMap<String, Verdict>) -> Vec<Sort> {
     let mut sorts: BTreeMap<(Concern, &'static str), Sort> = BTreeMap::new();
     for (node, verdict) in verdicts {
         let (concern, reason) = (concern(verdict), &verdict.reason);
@@ -153,7 +198,7 @@ fn sorts(verdicts: &BTreeMap<String, Verdict>) -> Vec<Sort> {
             label: label(reason),
             nodes: Names::default(),
             why: clean(&reason.to_string(), TEXT_MAX_BYTES),
-            way_out: way_out(reason),
+            way_out: way_out_for(reason, rollout),
         });
         sort.nodes.total += 1;
         if sort.nodes.first.len() < NAMES_SHOWN_MAX {
@@ -187,6 +232,16 @@ impl fmt::Display for Names {
     }
 }
 
+impl fmt::Display for CompartmentStory {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { compartment, batch, to_come, stops, goes_on, outlook: _ } = self;
+        line(f, "batch", Some(&format!("{compartment}: {batch}")))?;
+        line(f, "to come", to_come.as_ref())?;
+        line(f, "stops", stops.as_ref())?;
+        line(f, "goes on", goes_on.as_ref())
+    }
+}
+
 impl fmt::Display for ResourceStory {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { resource, status, complete, total, .. } = self;
@@ -196,8 +251,8 @@ impl fmt::Display for ResourceStory {
         }
         line(f, "wanted", self.wanted.as_ref())?;
         line(f, "cause", self.cause.as_ref())?;
-        for batch in &self.batches {
-            line(f, "batch", Some(batch))?;
+        for compartment in &self.compartments {
+            write!(f, "{compartment}")?;
         }
         let mut concern = "";
         for sort in &self.sorts {

@@ -5,7 +5,7 @@
 
 use std::fmt::Write as _;
 
-use crate::model::{DEFAULT_COMPARTMENT, InterruptKind, Severity, StatusWord};
+use crate::model::{DEFAULT_COMPARTMENT, InterruptKind, Outlook, Severity, StatusWord};
 use crate::report::wording::{
     code, counted, markdown, markdown_cell, moment, node_names, short_revision,
 };
@@ -29,6 +29,7 @@ pub(super) fn page(state: &FleetState) -> String {
         headline(state),
         source(&state.source),
         table(state),
+        to_come(state),
         needs(state),
         waits("Waits by itself", &state.waits),
         waits("Held on purpose", &state.on_purpose),
@@ -144,12 +145,42 @@ fn batches(rollout: &RolloutState) -> String {
     let named: Vec<String> = rollout
         .compartments
         .iter()
-        .map(|(name, compartment)| match name.as_str() {
-            DEFAULT_COMPARTMENT => format!("batch {}", compartment.batch),
-            _ => format!("{} batch {}", markdown_cell(name), compartment.batch),
+        .filter(|(_, compartment)| !compartment.is_over())
+        .map(|(name, compartment)| {
+            let of = match name.as_str() {
+                DEFAULT_COMPARTMENT => String::new(),
+                _ => format!("{} ", markdown_cell(name)),
+            };
+            let last = compartment.outlook.as_ref().map(Outlook::last_number);
+            let last = last.map(|last| format!(" of {last}")).unwrap_or_default();
+            format!("{of}batch {}{last}", compartment.batch)
         })
         .collect();
     if named.is_empty() { "in progress".to_owned() } else { named.join(", ") }
+}
+
+/// The sizes of the batches to come, and why a rollout goes on in which nodes failed.
+fn to_come(state: &FleetState) -> String {
+    let mut section = String::new();
+    let moving = state.rollouts.iter().filter(|(_, rollout)| rollout.is_moving());
+    for (name, rollout) in moving {
+        for (compartment, outlook) in rollout.outlooks() {
+            if outlook.is_over() {
+                continue;
+            }
+            let of = match compartment {
+                DEFAULT_COMPARTMENT => String::new(),
+                compartment => format!(" {}", markdown(compartment)),
+            };
+            let now = outlook.open.map(|open| format!("{} open, then ", open.size));
+            let (now, name) = (now.unwrap_or_default(), markdown(name));
+            let _ = writeln!(section, "- **{name}**{of}: {now}{}", outlook.to_come);
+            if let Some(why) = outlook.goes_on() {
+                let _ = writeln!(section, "  - {why}");
+            }
+        }
+    }
+    if section.is_empty() { section } else { format!("## Batches to come\n\n{section}") }
 }
 
 fn needs(state: &FleetState) -> String {
@@ -170,14 +201,17 @@ fn needs(state: &FleetState) -> String {
 }
 
 fn need_text(need: &Need) -> String {
-    let Need { word, rollout, nodes, place, message, way_out, since } = need;
+    let Need { word, rollout, nodes, place, message, way_out, since, stopped } = need;
     let rollout = rollout.as_ref().map(|name| format!("**{}**", markdown(name)));
     let nodes = (nodes.total > 0).then(|| markdown(&node_names(nodes)));
     let place = place.as_ref().map(|place| code(&short_revision(place)));
     let about: Vec<String> = rollout.into_iter().chain(nodes).chain(place).collect();
     let about = if about.is_empty() { String::new() } else { format!("{}: ", about.join(", ")) };
     let since = since.map(|time| format!(", since {}", moment(time))).unwrap_or_default();
-    format!("- {about}{} ({word}{since})\n  - way out: {}\n", markdown(message), markdown(way_out))
+    let stopped = stopped.as_ref().map(|text| format!("  - {}\n", markdown(text)));
+    let (message, way_out) = (markdown(message), markdown(way_out));
+    let stopped = stopped.unwrap_or_default();
+    format!("- {about}{message} ({word}{since})\n  - way out: {way_out}\n{stopped}")
 }
 
 fn waits(heading: &str, groups: &[WaitGroup]) -> String {

@@ -239,8 +239,11 @@ fn an_open_batch_is_remembered() {
         target,
         opened: None,
     };
-    let compartment =
-        CompartmentRollout { target: Some("t".to_owned()), open_batch: Some(open_batch) };
+    let compartment = CompartmentRollout {
+        target: Some("t".to_owned()),
+        open_batch: Some(open_batch),
+        batches_to_come: Some("2, 4".to_owned()),
+    };
     let status = NodeWrightStatus {
         rollout: Some(RolloutStatus {
             started: None,
@@ -257,7 +260,7 @@ fn an_open_batch_is_remembered() {
         json!({"target": "t", "orderOffset": 6, "compartments": {"__default__": {
             "target": "t", "openBatch": {
                 "number": 3, "size": 2, "orderFrom": 4, "given": 1, "target": "t",
-            },
+            }, "batchesToCome": "2, 4",
         }}})
     );
     assert_eq!(serde_json::from_value::<NodeWrightStatus>(written).unwrap(), status);

@@ -15,6 +15,7 @@ mod observe;
 mod shelf;
 mod skew;
 mod status;
+mod status_size;
 mod taints;
 mod upstream;
 mod world;

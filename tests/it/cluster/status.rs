@@ -48,6 +48,7 @@ fn full() -> Status {
             refused: vec![9],
             opened: time(EARLY),
         }),
+        batches_to_come: "4, 8".to_owned(),
     };
     Status {
         observed_generation: Some(6),

@@ -1,7 +1,9 @@
 //! The fleet's series, computed from a tick.
 
 use nodewright::daemon::metrics::{Leadership, Metrics};
-use nodewright::model::{Entry, PackageId, Plan, Stage, State};
+use nodewright::model::{
+    DEFAULT_COMPARTMENT, Entry, PackageId, Plan, Stage, State, StopCause, Stopped,
+};
 use nodewright::plan::world::World;
 use nodewright::plan::{Breach, Invariant, freeze, plan};
 
@@ -44,6 +46,24 @@ fn a_small_fleet_reads_as_it_stands() {
     let mut world = world(3, rollout("tuning", package("kernel", "1.2.0")));
     settle(&mut world);
     assert_eq!(text(&world), include_str!("fleet.txt"));
+}
+
+#[test]
+fn a_stop_is_counted_with_its_batch_and_its_nodes() {
+    let mut world = world(3, rollout("tuning", package("kernel", "1.2.0")));
+    settle(&mut world);
+    let mut plan = plan(&world.input);
+    let outlooks = plan.outlooks.get_mut("tuning").expect("what is to come");
+    let outlook = outlooks.get_mut(DEFAULT_COMPARTMENT).expect("its one compartment");
+    let cause = StopCause { in_batch: 2, total: 7, ..StopCause::default() };
+    outlook.failed = 7;
+    outlook.stopped = Some(Stopped { batch: 5, failures: 3, cause: Some(cause) });
+    let text = text_of(&world, &plan);
+    for (family, value) in [("failed", 7), ("stopped_batch", 5), ("stopped_nodes", 2)] {
+        let found = series(&text, &format!("nodewright_rollout_{family}"));
+        assert_eq!(found.len(), 1, "{family}: {found:?}");
+        assert!(found[0].ends_with(&format!(" {value}")), "{family}: {found:?}");
+    }
 }
 
 #[test]

@@ -5,7 +5,7 @@ mod audit_clauses;
 mod audit_leaving;
 mod batches;
 mod beginnings;
-mod builders;
+pub mod builders;
 mod claims;
 mod conditions;
 mod configs;

@@ -2,13 +2,13 @@
 
 use nodewright::model::{
     Action, Eviction, EvictionMethod, ExecutorSpec, Finding, Interrupt, InterruptKind, NodePatch,
-    Outcome, PatchKind, Phase, Plan, Reason, Record, Severity, Stage, State, StatusWrite,
-    UpstreamMaps, Urgency, Verdict, VisitRef, Work,
+    Outcome, Outlook, PatchKind, Phase, Plan, Reason, Record, Severity, Stage, State, StatusWrite,
+    Stopped, UpstreamMaps, Urgency, Verdict, VisitRef, Work,
 };
-use nodewright::report::events::{Event, NOTE_MAX_BYTES, of_action, of_verdict};
+use nodewright::report::events::{Event, NOTE_MAX_BYTES, of_action, of_stop, of_verdict};
 use nodewright::report::{clean, findings, plan_text, short_revision};
 
-use super::world::{package, pod_ref, protected, refused, three_pools, time};
+use super::world::{outlook, package, pod_ref, protected, refused, stop_cause, three_pools, time};
 
 #[test]
 fn findings_read_like_a_compiler() {
@@ -135,7 +135,8 @@ fn visit_of_a_reboot() -> Vec<Action> {
 
 fn line(event: &Event) -> String {
     let Event { node, rollout, kind, reason, action, note } = event;
-    format!("{} {reason}/{action} {rollout} {node}: {note}", kind.as_str())
+    let about = node.as_deref().unwrap_or("itself");
+    format!("{} {reason}/{action} {rollout} {about}: {note}", kind.as_str())
 }
 
 #[test]
@@ -170,6 +171,27 @@ fn verdicts_become_events_once() {
 }
 
 #[test]
+fn a_stop_is_one_event_of_the_resource_with_the_ways_out() {
+    let before = outlook();
+    let stopped = Stopped { batch: 3, failures: 2, cause: Some(stop_cause()) };
+    let now = Outlook { stopped: Some(stopped.clone()), ..before.clone() };
+    let told = of_stop("general", "production", Some(&before), &now).expect("an event");
+    insta::assert_snapshot!(line(&told), @"Warning State/Stop general itself: compartment production stopped after 2 failed batches in a row, the last was batch 3; failed: cpu-011, cpu-019; config of containerd-cfg|2.1.1 failed 4 times: config-check exit 1: unknown key `SystemdCgroups`; way out: fix the package or its configuration and commit: a changed package is tried again; to go on with the same one: nodewright retry node/cpu-011, then nodewright deployment-policy reset general");
+    assert_eq!(of_stop("general", "production", Some(&now), &now), None, "told once");
+    assert_eq!(of_stop("general", "production", Some(&before), &before), None);
+    let verdict = Verdict::blocked(stopped.reason("production"));
+    assert_eq!(of_verdict("general", "cpu-020", None, &verdict), None, "not of each node");
+
+    let mut cause = stop_cause();
+    cause.why = "x".repeat(4096);
+    let long = Stopped { batch: 3, failures: 2, cause: Some(cause) };
+    let now = Outlook { stopped: Some(long), ..before };
+    let told = of_stop("general", "production", None, &now).expect("an event");
+    assert!(told.note.len() <= NOTE_MAX_BYTES, "{}", told.note.len());
+    assert!(told.note.ends_with("deployment-policy reset general"), "{}", told.note);
+}
+
+#[test]
 fn plan_reads_as_short_text() {
     let mut world = three_pools();
     world.plan.actions = visit_of_a_reboot();
@@ -186,6 +208,7 @@ fn plan_reads_as_short_text() {
     gb200: 3 nodes; done 3 (UpToDate 3)
     general: 5 nodes; blocked 4 (Failed 2, Stopped 2), done 1 (UpToDate 1)
     h100-train: 7 nodes; wait 4 (ProtectedPod 2, Rebooting 1, WaitingForBatch 1), blocked 1 (Ignored 1), done 2 (UpToDate 2)
+      batches: 4 open, then 8, 3; if every node fails from now on: 2, then it stops
     - h100-train on gpu-005: pick the node
     - h100-train on gpu-005: move pod ml/web-1 away
     - h100-train on gpu-005: start upgrade, config of kernel-tuning|1.5.0, attempt 1

@@ -12,6 +12,7 @@ fn first_lines_tell_everything() {
     gb200       check-only 0.3.0, kernel-tuning 1.4.2  complete  3/3 done
     general     containerd-cfg 2.1.1  STOPPED in batch 3  1/5 done · 2 down · 2 erroring
     h100-train  kernel-tuning 1.5.0  batch 2  2/7 done · 1 down · waits: 2 × protected pods, gpu-004: protected: pod ml/llama-70b-1 must finish, runs since 2026-11-24T07:01:00Z (JobSet llama-70b); gpu-005: reboot issued at 2026-11-24T09:12:00Z, waiting for the node to come back · on purpose: gpu-007: ignored by label
+    h100-train  batches to come: 4, 8, 3
     NEEDS YOU  storage clusters/prod-a/storage.yaml:7:14: version 1.10 is read as the number 1.1 → quote it: version: "1.10"
     NEEDS YOU  general cpu-011, cpu-019: config of containerd-cfg|2.1.1 failed 4 times: config-check exit 1: unknown key `SystemdCgroups` → fix the package or its configuration and commit: a changed package is tried again; for the same one: nodewright retry node/NAME
     "#);

@@ -1,9 +1,9 @@
 //! Every reason: a sentence, a heading, a way out, and whose concern it is.
 
-use nodewright::model::{Group, InterruptKind, PackageId, Reason, Stage, Verdict};
+use nodewright::model::{Group, InterruptKind, PackageId, Reason, Stage, StopCause, Verdict};
 use nodewright::report::{Concern, concern, label, way_out};
 
-use super::world::{pod_ref, time};
+use super::world::{pod_ref, stop_cause, time};
 
 fn id() -> PackageId {
     PackageId { name: "kernel".to_owned(), version: "1.5.0".to_owned() }
@@ -48,7 +48,12 @@ pub fn every_reason() -> Vec<Reason> {
         Reason::PreparingBatch,
         Reason::BudgetUsed { ceiling: 1, nodes: vec!["gpu-1".to_owned()] },
         Reason::BudgetZero,
-        Reason::Stopped { compartment: "production".to_owned(), batch: 3, failures: 2 },
+        Reason::Stopped {
+            compartment: "production".to_owned(),
+            batch: 3,
+            failures: 2,
+            cause: Some(StopCause { in_batch: 7, total: 9, ..stop_cause() }),
+        },
         Reason::Predecessor { rollout: rollout.clone() },
         Reason::OtherRollout { rollout },
         Reason::Paused,

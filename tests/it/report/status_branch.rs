@@ -32,7 +32,12 @@ fn page_of_three_pools_says_what_needs_a_person() {
     | gb200 | check-only 0.3.0 (beside the workloads) | 3/3 | 0 | complete 2026-11-24T06:40:00Z |
     | | kernel-tuning 1.4.2 (beside the workloads) | 3/3 | | |
     | general | containerd-cfg 2.1.1 (restarts services) | 1/5 | 2 | **stopped**, batch 3 |
-    | h100-train | kernel-tuning 1.5.0 (reboot) | 2/7 | 1 | batch 2 |
+    | h100-train | kernel-tuning 1.5.0 (reboot) | 2/7 | 1 | batch 2 of 4 |
+
+    ## Batches to come
+
+    - **h100-train**: 4 open, then 8, 3
+      - 1 of 20 nodes failed: it stops after 2 failed batches in a row, so far 0; 1 of 4 failed in batch 2, which counts as failed (90 %)
 
     ## Needs a person (2)
 
@@ -40,6 +45,7 @@ fn page_of_three_pools_says_what_needs_a_person() {
       - way out: quote it: version: "1.10"
     - **general**, cpu-011, cpu-019: config of containerd-cfg|2.1.1 failed 4 times: config-check exit 1: unknown key \`SystemdCgroups\` (Failed, since 2026-11-24T10:15:00Z)
       - way out: fix the package or its configuration and commit: a changed package is tried again; for the same one: nodewright retry node/NAME
+      - stopped after 2 failed batches in a row, the last was batch 3 (failed: cpu-011, cpu-019); way out: fix the package or its configuration and commit: a changed package is tried again; to go on with the same one: nodewright retry node/cpu-011, then nodewright deployment-policy reset general
 
     ## Waits by itself (4 nodes)
 
@@ -159,6 +165,7 @@ fn a_stop_that_no_node_explains_is_named_itself() {
         compartment: DEFAULT_COMPARTMENT.to_owned(),
         batch: 3,
         failures: 2,
+        cause: None,
     });
     world.nodes("general", &["cpu-011", "cpu-019"], &stopped);
     let words: Vec<String> = world.state().needs_person.into_iter().map(|need| need.word).collect();

@@ -5,10 +5,11 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 use kube::core::Selector;
 use nodewright::model::{
-    BatchState, CompartmentStatus, CordonMark, DEFAULT_COMPARTMENT, Desired, DrainConfig, Entry,
-    Finding, Floor, Input, Interrupt, InterruptKind, Memory, Node, NodeRules, ObjectRef, Observed,
-    OpenBatch, Outcome, Package, Phase, Plan, PodRef, RECORD_VERSION, Reason, Record, Resource,
-    Rollout, Sequencing, Severity, Stage, State, Status, StatusWord, Timings, Uninstall, Verdict,
+    BatchNow, BatchState, Batches, CompartmentStatus, CordonMark, DEFAULT_COMPARTMENT, Desired,
+    DrainConfig, Entry, Finding, Floor, Input, Interrupt, InterruptKind, Memory, Node, NodeRules,
+    ObjectRef, Observed, OpenBatch, Outcome, Outlook, Package, Phase, Plan, PodRef, RECORD_VERSION,
+    Reason, Record, Resource, Rollout, Sequencing, Severity, Stage, State, Status, StatusWord,
+    StopCause, StopRule, StopRuleBy, Timings, Uninstall, Verdict,
 };
 use nodewright::report::{FleetState, SourceMode, SourceView};
 
@@ -130,6 +131,13 @@ impl World {
         self
     }
 
+    /// Sets what is to come of the rollout's one compartment.
+    pub fn outlook(&mut self, rollout: &str, outlook: Outlook) -> &mut Self {
+        let outlooks = BTreeMap::from([(DEFAULT_COMPARTMENT.to_owned(), outlook)]);
+        self.plan.outlooks.insert(rollout.to_owned(), outlooks);
+        self
+    }
+
     /// Puts an entry, a visit and the cordon mark of `rollout` on a node.
     pub fn visit(&mut self, rollout: &str, name: &str, stage: Stage, state: State) -> &mut Record {
         let wanted = &self.input.desired.rollouts[rollout];
@@ -158,6 +166,7 @@ pub fn three_pools() -> World {
     world.nodes("h100-train", &["gpu-006"], &Verdict::wait(Reason::WaitingForBatch { batch: 2 }));
     world.nodes("h100-train", &["gpu-007"], &Verdict::blocked(Reason::Ignored));
     world.batch("h100-train", 2, 3);
+    world.outlook("h100-train", outlook());
     let record = world.visit("h100-train", "gpu-005", Stage::Interrupt, State::InProgress);
     record.phase = Phase::Interrupting;
     record.boot_before = Some("boot-1".to_owned());
@@ -171,6 +180,40 @@ pub fn three_pools() -> World {
     stopped_pool(&mut world);
     world.source.findings.push(refused("clusters/prod-a/storage.yaml", 7));
     world
+}
+
+/// What stopped the pool `general`.
+pub fn stop_cause() -> StopCause {
+    StopCause {
+        nodes: vec!["cpu-011".to_owned(), "cpu-019".to_owned()],
+        in_batch: 2,
+        total: 2,
+        why: "config of containerd-cfg|2.1.1 failed 4 times: config-check exit 1: unknown key \
+              `SystemdCgroups`"
+            .to_owned(),
+    }
+}
+
+/// Batch 2 of 4 nodes is open, 1 of which failed; 8 and 3 nodes are to come.
+pub fn outlook() -> Outlook {
+    Outlook {
+        nodes: 20,
+        complete: 4,
+        failed: 1,
+        open: Some(BatchNow { number: 2, size: 4, failed: 1 }),
+        number: 2,
+        to_come: Batches::from_iter([8, 3]),
+        if_failing: Batches::from_iter([2]),
+        failing_stops: true,
+        rule: StopRule {
+            succeed_percent: 90,
+            after: Some(2),
+            by: StopRuleBy::Policy,
+            safe_from: Some((10, 50)),
+        },
+        failures: 0,
+        stopped: None,
+    }
 }
 
 fn stopped_pool(world: &mut World) {
@@ -188,6 +231,7 @@ fn stopped_pool(world: &mut World) {
         compartment: DEFAULT_COMPARTMENT.to_owned(),
         batch: 3,
         failures: 2,
+        cause: Some(stop_cause()),
     });
     world.nodes("general", &["cpu-020", "cpu-021"], &stopped);
     for name in ["cpu-011", "cpu-019"] {

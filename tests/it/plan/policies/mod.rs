@@ -4,6 +4,7 @@ mod changes;
 mod compartments;
 mod forecasts;
 mod laws;
+mod outlooks;
 mod resets;
 mod several;
 mod worked;
