@@ -23,6 +23,7 @@
 //! | `show nodes` | each node: schedulable or not, reboots, taints, and its packages |
 //! | `show batches ROLLOUT` | how many nodes each batch of each compartment had |
 //! | `show compartments ROLLOUT` | each compartment with its ceiling and counters |
+//! | `show explain ROLLOUT FLAG…` | what `nodewright explain` says; flags: the floor's |
 //! | `show marks NODE` | the keys of ours on a node, annotations and labels, without values |
 //! | `show runs NODE`, `show runs NODE PACKAGE` | which stages ran, how they ended, how often |
 //! | `show runs NODE pull` | which images were asked for; `show runs NODE` leaves them out |

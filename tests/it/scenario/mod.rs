@@ -63,6 +63,7 @@
 //! the files with such a name; several are separated by commas.
 
 mod commands;
+mod explain;
 mod facts;
 mod file;
 mod ground;

@@ -15,7 +15,7 @@ use serde_json::Value;
 use super::commands::{Printed, chain, in_namespace};
 use super::ground::NAMESPACE;
 use super::world::World;
-use super::{facts, nodes, resources};
+use super::{explain, facts, nodes, resources};
 
 /// ConfigMaps that are always there: of Kubernetes, and what the daemon knows of its source.
 const STANDING: [&str; 2] = ["kube-root-ca.crt", "nodewright-source"];
@@ -38,6 +38,7 @@ pub async fn show(world: &World, fact: &[&str]) -> Printed {
         })),
         ["batches", rollout] => batches(world, rollout).await,
         ["compartments", rollout] => compartments(world, rollout).await,
+        ["explain", rollout, flags @ ..] => explain::resource(world, rollout, flags).await,
         ["marks", node] => marks(world, node).await,
         ["left"] => left(world).await,
         ["conditions", rollout] => conditions(world, rollout).await,

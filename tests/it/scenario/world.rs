@@ -108,7 +108,7 @@ impl World {
             adoption: Adoption::Refused,
             listen: None,
         };
-        let mut floor = vec!["start"];
+        let mut floor = Vec::new();
         let mut flags = flags.iter();
         while let Some(flag) = flags.next() {
             match *flag {
@@ -117,17 +117,10 @@ impl World {
                     settings.source = SourceSettings::Cluster;
                     settings.status = None;
                 }
-                "--compat" if flags.next() == Some(&"upstream") => {
-                    settings.floor =
-                        Floor { max_disturbed_percent: 100, stop_after: None, ..Floor::default() };
-                }
                 other => floor.push(other),
             }
         }
-        if floor.len() > 1 {
-            let parsed = FloorFlags::try_parse_from(floor).map_err(|error| error.to_string())?;
-            settings.floor = parsed.floor.floor();
-        }
+        settings.floor = self::floor(&floor)?;
         let client = self.ground.daemon_client();
         self.daemon = Some(Daemon::start(settings, client, self.clock));
         Ok(())
@@ -203,5 +196,20 @@ impl World {
         self.watcher.stop().await;
         self.stop_kubelet.cancel();
         self.kubelet_task.await.expect("the kubelet ends");
+    }
+}
+
+/// Returns the safety floor that these flags amount to, as `run` and `explain` have them.
+pub fn floor(flags: &[&str]) -> Result<Floor, String> {
+    match flags {
+        [] => Ok(Floor::default()),
+        ["--compat", "upstream"] => {
+            Ok(Floor { max_disturbed_percent: 100, stop_after: None, ..Floor::default() })
+        }
+        _ => {
+            let all = ["start"].iter().chain(flags);
+            let parsed = FloorFlags::try_parse_from(all).map_err(|error| error.to_string())?;
+            Ok(parsed.floor.floor())
+        }
     }
 }
