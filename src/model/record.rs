@@ -44,6 +44,10 @@ pub struct Entry {
     /// being put there: an uninstall runs with what is on the host.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub applied: Option<String>,
+    /// Nothing of this version has run on the host yet: it was recorded as begun, and what stands
+    /// there is what stood there before. Left out once something has.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub untried: bool,
     /// When stage and state became what they are.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub since: Option<Timestamp>,
@@ -207,6 +211,11 @@ pub struct Record {
     /// The same for people, at most 1 KiB.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks for a reference")]
+fn is_false(truth: &bool) -> bool {
+    !*truth
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks for a reference")]

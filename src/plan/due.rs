@@ -90,14 +90,14 @@ pub(crate) fn standings<'a>(
     let mut all: Vec<Standing<'a>> = wanted
         .values()
         .map(|package| {
-            let entry = standing_entry(entries, &package.name, Some(package));
+            let entry = standing_entry(scope, entries, &package.name, Some(package));
             standing(scope, &package.name, Some(package), entry, record)
         })
         .collect();
     let mut before = None;
     for name in entries.values().map(|entry| entry.name.as_str()) {
         if before.replace(name) != Some(name) && !wanted.contains_key(name) {
-            let entry = standing_entry(entries, name, None);
+            let entry = standing_entry(scope, entries, name, None);
             all.push(standing(scope, name, None, entry, record));
         }
     }
@@ -202,6 +202,29 @@ pub(crate) fn settle(
     if let Some(entry) = entries.get_mut(&id).filter(|_| known) {
         entry.snapshot = Some(snapshot.to_owned());
     }
+}
+
+/// Removes the entries of versions that were recorded as begun, are not wanted any more, and of which
+/// nothing ran: what stood on the host before stands there still. Not while a pod may begin.
+pub(crate) fn forget_untried(
+    scope: &Scope<'_>,
+    node: &Node,
+    standing: &Standing<'_>,
+    entries: &mut Entries,
+) {
+    let here = scope.executors.get(node.name.as_str()).map_or(&[][..], Vec::as_slice);
+    let may_begin = here.iter().any(|executor| {
+        executor.is_active()
+            && executor.visit.rollout == scope.rollout.name
+            && executor.package.name == standing.name
+    });
+    if may_begin {
+        return;
+    }
+    entries.retain(|id, entry| {
+        let stays = !entry.untried || is_put_there(scope, standing.wanted, entry);
+        id.name != standing.name || stays
+    });
 }
 
 /// Removes the entry of what is not on the host any more; where a version of it is wanted, those
@@ -357,14 +380,17 @@ fn same_version(scope: &Scope<'_>, wanted: &Package, entry: &Entry) -> Wish {
 
 /// Returns the entry that says what is on the host: the wanted version's, unless another version
 /// was begun on top of it and not finished, as after a commit that is reverted while its nodes are
-/// being visited: what is on the host is then neither of the two.
+/// being visited: what is on the host is then neither of the two. One of which nothing ran says
+/// nothing of the host, and counts only while it is to be put there.
 fn standing_entry<'a>(
+    scope: &Scope<'_>,
     entries: &'a Entries,
     name: &str,
     wanted: Option<&Package>,
 ) -> Option<&'a Entry> {
-    let of_name = || entries.values().filter(|entry| entry.name == name);
     let version = wanted.map(|wanted| wanted.version.as_str());
+    let says = |entry: &&Entry| !entry.untried || is_put_there(scope, wanted, entry);
+    let of_name = || entries.values().filter(|entry| entry.name == name).filter(says);
     let exact = of_name().find(|entry| Some(entry.version.as_str()) == version);
     let last = |entries: &mut dyn Iterator<Item = &'a Entry>| {
         entries.max_by_key(|entry| (entry.state != State::Complete, entry.since))
@@ -372,10 +398,17 @@ fn standing_entry<'a>(
     let Some(exact) = exact else { return last(&mut of_name()) };
     let overlaid = of_name().filter(|other| {
         other.version != exact.version
+            && !exact.untried
             && other.state != State::Complete
             && other.since >= exact.since
     });
     last(&mut { overlaid }).or(Some(exact))
+}
+
+/// Returns whether the entry's version is what is to come onto the host, or to stay there.
+fn is_put_there(scope: &Scope<'_>, wanted: Option<&Package>, entry: &Entry) -> bool {
+    let wanted = wanted.filter(|wanted| !scope.resource.deleting && !wanted.uninstall.apply);
+    wanted.is_some_and(|wanted| wanted.version.as_str() == entry.version)
 }
 
 fn standing<'a>(

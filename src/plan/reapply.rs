@@ -63,6 +63,7 @@ pub(crate) fn begin<'a>(scope: &Scope<'a>, node: &'a Node, draft: &mut Draft) {
             stage: need.stage,
             state: State::InProgress,
             restarts: None,
+            untried: false,
             snapshot: Some(scope.snapshot_name(package).to_owned()),
             since: Some(scope.input.now),
             image: package.image.clone(),

@@ -180,6 +180,7 @@ fn settle<'a>(
         let step = standing.step(Seen::Untouched);
         found |= matches!(step, Step::Adopt | Step::Remove);
         due::settle(scope, &standing, step, &mut entries);
+        due::forget_untried(scope, node, &standing, &mut entries);
     }
     // Another rollout that changes the node, or is about to, goes first.
     let busy = patched.contains(&node.name) || working_rollout(scope.input, node).is_some();

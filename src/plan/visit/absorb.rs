@@ -25,6 +25,7 @@ pub(crate) fn absorb(visit: &Visit<'_>, draft: &mut Draft) {
         .collect();
     ended.sort_by_key(|executor| (executor.group, executor.package.clone(), executor.attempt));
     for executor in ended {
+        tried(draft, executor);
         if executor.group == Group::Interrupt {
             interrupt_ended(visit, draft, executor);
         } else {
@@ -32,6 +33,20 @@ pub(crate) fn absorb(visit: &Visit<'_>, draft: &mut Draft) {
         }
     }
     reboot_proven(visit, draft);
+}
+
+/// Notes that something of an executor's version ran on the host, whatever becomes of it. A version
+/// that was put there before, and not finished, has lost its host to this one.
+pub(crate) fn tried(draft: &mut Draft, executor: &Executor) {
+    let id = &executor.package;
+    let puts_there = executor.group == Group::Install && executor.begun;
+    let Some(entry) = draft.entries.get_mut(id).filter(|it| puts_there && it.untried) else {
+        return;
+    };
+    entry.untried = false;
+    draft.entries.retain(|other, entry| {
+        other.name != id.name || other == id || entry.state == State::Complete
+    });
 }
 
 fn is_news(executor: &Executor, draft: &Draft) -> bool {

@@ -164,7 +164,8 @@ fn withdraw_interrupt(visit: &Visit<'_>, draft: &mut Draft) {
 }
 
 /// Returns the entries with everything recorded that runs nothing: wanted snapshots of what is
-/// complete, and the end of uninstalls that nobody followed up. `None` where nothing is.
+/// complete, the end of uninstalls that nobody followed up, and versions left before they began.
+/// `None` where nothing is.
 pub(crate) fn settled(
     scope: &Scope<'_>,
     before: &Entries,
@@ -175,6 +176,7 @@ pub(crate) fn settled(
     for standing in due::standings(scope, before, Some(record)) {
         let step = standing.step(seen(scope, node, record, &standing));
         due::settle(scope, &standing, step, &mut entries);
+        due::forget_untried(scope, node, &standing, &mut entries);
     }
     (entries != *before).then_some(entries)
 }

@@ -46,10 +46,7 @@ pub(crate) fn hold(scope: &Scope<'_>, node: &Node, record: &mut Record) {
 /// Begins a package at a stage. Returns false where its snapshot does not exist yet.
 fn begin(scope: &Scope<'_>, draft: &mut Draft, standing: &Standing<'_>, stage: Stage) -> bool {
     let Some((id, entry)) = entry_at(scope, standing, stage) else { return false };
-    // A version that was begun and not finished has lost its host to this one.
-    draft.entries.retain(|other, entry| {
-        other.name != id.name || *other == id || entry.state == State::Complete
-    });
+    draft.entries.retain(|other, entry| other.name != id.name || *other == id || !entry.untried);
     draft.entries.insert(id, entry);
     match &standing.interrupt {
         Some(interrupt) => {
@@ -82,6 +79,7 @@ fn entry_at(
     }
     let id = standing.id_at(stage)?;
     let before = standing.entry.filter(|entry| entry.id() == id);
+    let puts_there = matches!(stage, Stage::Apply | Stage::Upgrade);
     // What waits for an interrupt must reach the interrupt again through the record.
     let state = if stage == Stage::Interrupt { State::Skipped } else { State::InProgress };
     let entry = Entry {
@@ -97,6 +95,7 @@ fn entry_at(
             .filter(|it| **it != snapshot)
             .cloned(),
         snapshot: Some(snapshot),
+        untried: before.map_or(puts_there, |before| before.untried),
         since: now,
         other: before.map(|entry| entry.other.clone()).unwrap_or_default(),
     };

@@ -59,12 +59,12 @@ fn await_executor(
     let Some(executor) = active(visit.scope, visit.node, standing.name) else {
         return Verdict::wait(Reason::PreparingBatch);
     };
+    replace_stuck(executor, entry, plan);
     let Some(entry) = entry else {
         let (package, since) = (executor.package.clone(), executor.created);
         let stage = executor.running.unwrap_or(Stage::Config);
         return Verdict::wait(Reason::Running { package, stage, since });
     };
-    replace_stuck(executor, entry, plan);
     running(visit, executor, entry, plan)
 }
 

@@ -12,7 +12,7 @@ use super::super::limits::{
     CREATE_DEADLINE, MESSAGE_BYTES_MAX, START_DEADLINE, START_NOTICE, after, back_off, cut,
 };
 use super::super::wake;
-use super::{Draft, Visit, attempt_key};
+use super::{Draft, Visit, absorb, attempt_key};
 use crate::model::{
     Action, Entry, Executor, ExecutorPhase, Failure, Group, Input, Node, Phase, Plan, Reason,
     Record, Stage, State, Verdict,
@@ -24,8 +24,9 @@ pub(crate) const NOT_STARTED: &str = "NotStarted";
 
 /// Takes away a pod that the target has left behind before it began: a corrected image, or a
 /// changed configuration, would otherwise wait for the wrong one (upstream contract D.5).
-pub(crate) fn replace_stuck(executor: &Executor, entry: &Entry, plan: &mut Plan) {
-    let left_behind = entry.snapshot.as_ref() != Some(&executor.snapshot);
+pub(crate) fn replace_stuck(executor: &Executor, entry: Option<&Entry>, plan: &mut Plan) {
+    let recorded = entry.and_then(|entry| entry.snapshot.as_ref());
+    let left_behind = recorded != Some(&executor.snapshot);
     if left_behind && executor.is_replaceable() && !executor.terminating {
         plan.actions.push(delete(executor));
     }
@@ -170,9 +171,13 @@ pub(crate) fn is_busy(visit: &Visit<'_>, draft: &Draft) -> bool {
     visit.executors.iter().any(at_work)
 }
 
-/// Takes in what the ends of pods do not tell: attempts that never started, and interrupts that
-/// were refused before any of their containers began, which were not issued.
+/// Takes in what the ends of pods do not tell: work that is cut short by the deletion of its pod,
+/// attempts that never started, and interrupts that were refused before any of their containers
+/// began, which were not issued.
 pub(crate) fn take_in(visit: &Visit<'_>, overdue: &[Executor], draft: &mut Draft) {
+    for executor in visit.executors.iter().filter(|executor| executor.terminating) {
+        absorb::tried(draft, executor);
+    }
     for executor in overdue {
         let key = attempt_key(executor.group, &executor.package.name);
         let counted = draft.record.attempts.get(&key) == Some(&executor.attempt);

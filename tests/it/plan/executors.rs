@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use nodewright::model::{
-    Action, Executor, ExecutorPhase, Failure, Group, InterruptKind, Package, Rejection, Waiting,
+    Action, Executor, ExecutorPhase, Failure, Group, InterruptKind, Package, Rejection, State,
+    Waiting,
 };
 use nodewright::plan::world::{End, Fate, World};
 
@@ -403,6 +404,14 @@ fn a_pod_that_is_deleted_and_fails_while_it_goes_has_not_failed() {
     let executor = world.input.observed.executors.get_mut(&name).expect("an executor");
     executor.terminating = true;
     let plan = nodewright::plan::plan(&world.input);
-    let counts = plan.actions.iter().find(|action| matches!(action, Action::PatchNode(_)));
-    assert_eq!(counts, None);
+    let written = plan.actions.iter().find_map(|action| match action {
+        Action::PatchNode(patch) => Some(patch),
+        _ => None,
+    });
+    let written = written.expect("that something ran is on record from now on");
+    let before = world.input.observed.nodes["node-00"].record("tuning", "uid-tuning");
+    assert_eq!(written.record.as_ref(), before, "no attempt is counted");
+    let entries = written.entries.as_ref().expect("entries");
+    let entry = entries.values().next().expect("an entry");
+    assert_eq!((entry.state, entry.restarts, entry.untried), (State::InProgress, None, false));
 }

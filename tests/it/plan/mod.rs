@@ -38,5 +38,6 @@ mod taints;
 mod takeover;
 mod times;
 mod uninstalls;
+mod untried;
 mod visits;
 mod words;

@@ -309,6 +309,7 @@ pub fn entry(rollout: &str, package: &Package, stage: Stage, state: State) -> En
         stage,
         state,
         restarts: (state == State::Erroring).then_some(4),
+        untried: false,
         applied: None,
         snapshot: Some(package.snapshot_name(rollout)),
         since: Some(time("10:15")),

@@ -353,10 +353,16 @@ fn uninstalls_what_is_there(world: &World, ledger: &Ledger, spec: &ExecutorSpec)
     let host = ledger.hosts.get(&spec.visit.node_uid);
     let Some(installed) = host.and_then(|host| host.get(&package.name)) else { return Ok(()) };
     let config = installed.config.as_ref().is_none_or(|config| *config == package.config_map);
-    if (installed.version == package.version.as_str() && config) || world.is_behind() {
+    // What an upgrade that failed has left is the newer version's to take off.
+    let tried = ledger.tried.get(&(spec.visit.node_uid.clone(), package.name.clone()));
+    let tried = tried.filter(|tried| **tried != installed.version);
+    let version = tried.unwrap_or(&installed.version);
+    let right = version == package.version.as_str() && (config || tried.is_some());
+    if right || world.is_behind() {
         return Ok(());
     }
-    let detail = format!("{} on {}, where {installed:?} is", package.id(), spec.visit.node);
+    let there = format!("{installed:?} is, and {tried:?} was tried");
+    let detail = format!("{} on {}, where {there}", package.id(), spec.visit.node);
     Err(Broken::new("uninstalls what is there", detail))
 }
 
@@ -369,7 +375,8 @@ fn order(world: &World, ledger: &Ledger, spec: &ExecutorSpec) -> Held {
     let installed = host.get(&package.name).filter(|installed| installed.version == version);
     let (Work::Install { stages, .. }, true) = (&spec.work, !world.is_behind()) else {
         let configured = installed.is_some_and(|installed| installed.config.is_some());
-        if matches!(spec.work, Work::Verify { .. }) && !configured {
+        // Whose host was exchanged since is not known to a daemon that is behind.
+        if matches!(spec.work, Work::Verify { .. }) && !configured && !world.is_behind() {
             let detail = format!("post-interrupt of {} unconfigured", package.id());
             return Err(Broken::new("order", detail));
         }

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
-use nodewright::model::{InterruptKind, Package, Phase, Stage};
+use nodewright::model::{ExecutorPhase, Group, InterruptKind, Package, PackageId, Phase, Stage};
 use nodewright::plan::world::World;
 
 /// What is on one host of one package.
@@ -24,6 +24,9 @@ pub type Begun = (Timestamp, Option<String>);
 #[derive(Debug, Clone, Default)]
 pub struct Ledger {
     pub hosts: BTreeMap<String, BTreeMap<String, Installed>>,
+    /// The version of which something ran and failed since a stage of the package ended well, by
+    /// UID of the node and name of the package.
+    pub tried: BTreeMap<(String, String), String>,
     /// Order numbers that were handed out, with node and visit, by UID of the resource.
     pub orders: BTreeMap<(String, u32), (String, u64)>,
     /// Those of them that a status has noted as given.
@@ -37,6 +40,8 @@ pub struct Ledger {
     snapshots: BTreeMap<String, Package>,
     /// The machine behind each Node object, by UID.
     machines: BTreeMap<String, String>,
+    /// Executors whose failure has been learnt.
+    failed: BTreeSet<(String, String)>,
     read: usize,
     reboots: BTreeMap<String, u32>,
 }
@@ -56,14 +61,32 @@ impl Ledger {
             let Some(wanted) = self.snapshots.get(snapshot) else { continue };
             let host = self.hosts.entry(node.uid.clone()).or_default();
             ran(host, package, wanted, *stage);
+            let name = package.split('|').next().unwrap_or_default().to_owned();
+            self.tried.remove(&(node.uid.clone(), name));
         }
         self.read = world.completed.len();
+        self.learn_tried(world);
         self.learn_records(world);
         self.learn_noted(world);
     }
 
+    fn learn_tried(&mut self, world: &World) {
+        for executor in world.input.observed.executors.values() {
+            let failed = executor.phase == ExecutorPhase::Failed && executor.begun;
+            let node = &executor.visit.node_uid;
+            if executor.group == Group::Install
+                && failed
+                && self.failed.insert((node.clone(), executor.reference.name.clone()))
+            {
+                let PackageId { name, version } = executor.package.clone();
+                self.tried.insert((node.clone(), name), version);
+            }
+        }
+    }
+
     /// Every status says which numbers are given: those of earlier batches, and the first of the
-    /// open one.
+    /// open one but those whose picks count as refused. A node that went before any status could
+    /// be written is such a one.
     fn learn_noted(&mut self, world: &World) {
         for resource in world.input.observed.resources.values() {
             let Some(memory) = resource.status.as_ref().map(|status| &status.memory) else {
@@ -74,8 +97,11 @@ impl Ledger {
                 .next()
                 .map_or(memory.order_next, |open| open.order_from.saturating_add(open.given));
             let all = (resource.uid.clone(), 0)..(resource.uid.clone(), end);
+            let compartments = memory.compartments.values();
+            let open = compartments.filter_map(|all| all.open_batch.as_ref());
+            let refused: BTreeSet<u32> = open.flat_map(|open| open.refused.clone()).collect();
             let noted = self.orders.range(all).map(|(order, _)| order.clone());
-            self.noted.extend(noted);
+            self.noted.extend(noted.filter(|(_, order)| !refused.contains(order)));
         }
     }
 
@@ -106,6 +132,7 @@ impl Ledger {
         for node in world.input.observed.nodes.values() {
             if self.machines.get(&node.uid) != Some(&node.machine_id) {
                 self.hosts.remove(&node.uid);
+                self.tried.retain(|(host, _), _| *host != node.uid);
                 self.machines.insert(node.uid.clone(), node.machine_id.clone());
             }
         }

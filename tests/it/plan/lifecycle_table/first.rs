@@ -133,6 +133,7 @@ fn entry(stage: Stage, state: State, snapshot: Option<String>) -> Entry {
         stage,
         state,
         restarts: (state == State::Erroring).then_some(1),
+        untried: false,
         applied: None,
         snapshot,
         since: Some(noon()),
