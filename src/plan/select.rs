@@ -1,6 +1,6 @@
 //! Which nodes a rollout is about, and what keeps a node from being picked.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::deletion;
 use super::due::{self, Need};
@@ -8,8 +8,9 @@ use super::names::Named;
 use super::visit::DRAIN_TIMED_OUT;
 use super::{Done, claims, leave, reapply, repair, taints};
 use crate::model::{
-    Budget, Entries, Executor, Input, Node, NodePatch, NodeRollout, Opening, Outcome, Package,
-    PatchKind, Policy, Reason, Record, Resource, Rollout, Sequencing, Stage, State, Verdict,
+    Budget, Entries, Executor, Group, Input, Node, NodePatch, NodeRollout, Opening, Outcome,
+    Package, PatchKind, Policy, Reason, Record, Resource, Rollout, Sequencing, Stage, State,
+    Verdict,
 };
 
 /// One rollout with everything the questions about it need.
@@ -23,6 +24,8 @@ pub(crate) struct Scope<'a> {
     pub nodes: Vec<&'a Node>,
     /// Executors of all rollouts, by node.
     pub executors: &'a BTreeMap<&'a str, Vec<&'a Executor>>,
+    /// Rollouts that some node keeps waiting for us, see [`waits_for_us`].
+    awaited_by: BTreeSet<&'a str>,
 }
 
 impl<'a> Scope<'a> {
@@ -37,7 +40,8 @@ impl<'a> Scope<'a> {
         let mut nodes: Vec<&Node> = selected.collect();
         nodes.sort_by_key(|node| (node.created, node.name.as_str()));
         let target = deletion::target(rollout, resource, named);
-        Self { input, rollout, resource, target, named, nodes, executors }
+        let awaited_by = awaited_by(input, rollout, &nodes);
+        Self { input, rollout, resource, target, named, nodes, executors, awaited_by }
     }
 
     pub(crate) fn rollout_state(&self, node: &'a Node) -> Option<&'a NodeRollout> {
@@ -181,7 +185,18 @@ pub(crate) fn pick_block<'a>(scope: &Scope<'a>, node: &'a Node, done: &Done) -> 
     if let Some(rollout) = working_rollout(scope.input, node) {
         return Some(Verdict::wait(Reason::OtherRollout { rollout: rollout.to_owned() }));
     }
-    taints::pending(scope.input, node)
+    interrupting(scope, node).or_else(|| taints::pending(scope.input, node))
+}
+
+/// Returns what runs of an interrupt whose visit has ended without it: it may still take down
+/// whatever begins beside it.
+fn interrupting<'a>(scope: &Scope<'a>, node: &'a Node) -> Option<Verdict> {
+    let here = scope.executors.get(node.name.as_str()).map_or(&[][..], Vec::as_slice);
+    let running = here.iter().find(|executor| {
+        executor.group == Group::Interrupt && executor.is_active() && executor.begun
+    })?;
+    let (package, since) = (running.package.clone(), running.created);
+    Some(Verdict::wait(Reason::Running { package, stage: Stage::Interrupt, since }))
 }
 
 /// Returns the failure that ended this node's visit to the present target: it is not repeated
@@ -233,11 +248,16 @@ fn unfinished_predecessor(scope: &Scope<'_>, node: &Node, done: &Done) -> Option
     let mut earlier: Vec<&Rollout> = earlier.collect();
     earlier.sort_by_key(|other| (other.priority, other.name.as_str()));
     let all = earlier.len();
-    earlier.retain(|other| !waits_for_us(scope, other, node));
+    earlier.retain(|other| !waits_for_us(scope.input, scope.rollout, other, node));
     // What must be complete everywhere may wait, over others, for the one that waits for us.
     let is_awaited = earlier.len() < all;
+    // A node that a failure of ours keeps is disturbed already: it uses up the earlier rollout's
+    // budget until it is mended, so that one may wait for us.
+    let goes_first = is_awaited || is_kept_after_failure(scope, node);
     let blocking = earlier.into_iter().find(|other| match other.sequencing {
-        Sequencing::All if !is_awaited => !done.everywhere(&other.name),
+        Sequencing::All if !goes_first && !scope.awaited_by.contains(other.name.as_str()) => {
+            !done.everywhere(&other.name)
+        }
         Sequencing::Node | Sequencing::All => {
             other.selects(&node.labels) && !done.on(&other.name, &node.name)
         }
@@ -245,11 +265,30 @@ fn unfinished_predecessor(scope: &Scope<'_>, node: &Node, done: &Done) -> Option
     blocking.map(|other| other.name.clone())
 }
 
+/// Returns whether a visit of ours failed on the node and left it cordoned.
+fn is_kept_after_failure(scope: &Scope<'_>, node: &Node) -> bool {
+    let record = scope.record(node);
+    let failed = record.is_some_and(|it| it.held && it.outcome == Some(Outcome::Erroring));
+    failed && node.unschedulable && node.is_cordoned_by(&scope.rollout.name)
+}
+
 /// Returns whether an earlier rollout is kept off the node by the very taint that goes only when
 /// this one is complete there: to wait for it would be to wait for ever (failures D17).
 ///
 /// Differs from upstream, where the two hold each other up.
-fn waits_for_us(scope: &Scope<'_>, other: &Rollout, node: &Node) -> bool {
-    let kept_off = || taints::is_kept_off_at_startup(other, &scope.input.rules, node);
-    scope.rollout.runtime_required && other.selects(&node.labels) && kept_off()
+fn waits_for_us(input: &Input, ours: &Rollout, other: &Rollout, node: &Node) -> bool {
+    let kept_off = || taints::is_kept_off_at_startup(other, &input.rules, node);
+    ours.runtime_required && other.selects(&node.labels) && kept_off()
+}
+
+/// Returns the rollouts that wait for us on any of our nodes: what must be complete everywhere
+/// before we begin anywhere would wait for ever then.
+fn awaited_by<'a>(input: &'a Input, ours: &Rollout, nodes: &[&Node]) -> BTreeSet<&'a str> {
+    let others = input.desired.rollouts.values().filter(|other| {
+        ours.runtime_required
+            && other.sequencing == Sequencing::All
+            && other.name != ours.name
+            && nodes.iter().any(|node| waits_for_us(input, ours, other, node))
+    });
+    others.map(|other| other.name.as_str()).collect()
 }

@@ -127,6 +127,22 @@ fn t09_a_reboot_that_never_happens_is_an_error_at_its_deadline_and_not_before() 
 }
 
 #[test]
+fn t09_nothing_begins_beside_an_interrupt_that_still_runs_after_its_deadline() {
+    let mut world = issued();
+    world.pass(3600);
+    world.settle();
+    assert!(world.verdict(NODE).starts_with("Blocked: interrupt reboot failed: "));
+    let kernel = package("kernel", "1.0.1").interrupting(InterruptKind::Reboot);
+    world.set_rollout(rollout(1, vec![kernel]));
+    world.settle();
+    let verdict = world.verdict(NODE);
+    assert!(verdict.starts_with("Wait: interrupt of kernel|1.0.0 runs since "), "{verdict}");
+    assert_eq!(world.active().len(), 1, "the pod that may still reboot the node, and no other");
+    world.run();
+    assert!(world.is_complete(), "{}", world.verdict(NODE));
+}
+
+#[test]
 fn t13_a_node_goes_on_while_another_of_its_batch_is_at_work_and_no_third_is_picked() {
     let kernel = package("kernel", "1.0.0").interrupting(InterruptKind::Reboot);
     let mut world = world(3, rollout(2, vec![kernel]));

@@ -28,7 +28,7 @@ fn kernel(count: u32) -> Rollout {
     rollout
 }
 
-fn pool(pool: &str) -> kube::core::Selector {
+pub fn pool(pool: &str) -> kube::core::Selector {
     let labels = BTreeMap::from([("pool".to_owned(), pool.to_owned())]);
     let selector = k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector {
         match_labels: Some(labels),
@@ -276,6 +276,41 @@ fn d17_with_sequencing_node_one_slow_node_holds_up_nobody_else() {
     world.run();
     assert_eq!(world.entry("node-01", "driver"), "none");
     assert_eq!(verdict_on(&world, "tuning", "node-01"), "waits for first to complete here");
+}
+
+/// Plays on; what `rollout` starts fails, everything else ends well.
+fn fail_of(world: &mut World, rollout: &str) {
+    for _ in 0..100 {
+        world.settle();
+        for name in world.active() {
+            let fails = world.input.observed.executors[&name].visit.rollout == rollout;
+            world.end(&name, if fails { End::Failure } else { End::Success });
+        }
+        world.pass(400);
+    }
+}
+
+#[test]
+fn d17_a_node_that_a_failure_keeps_is_mended_before_an_earlier_rollout_that_lacks_its_budget() {
+    let rebooting = |name: &str, package_name: &str, version: &str| {
+        let kernel = package(package_name, version).interrupting(InterruptKind::Reboot);
+        let sequencing = Sequencing::All;
+        Rollout { name: name.to_owned(), sequencing, ..rollout(1, vec![kernel]) }
+    };
+    let first = |version| Rollout { priority: 10, ..rebooting("first", "base", version) };
+    let mut world = world(2, rebooting("tuning", "kernel", "1.0.0"));
+    world.set_rollout(first("1.0.0"));
+    fail_of(&mut world, "tuning");
+    let nodes = &world.input.observed.nodes;
+    let kept: Vec<&Node> = nodes.values().filter(|node| node.is_cordoned_by("tuning")).collect();
+    let kept = kept.first().expect("a failed visit keeps its node").name.clone();
+    world.set_rollout(first("2.0.0"));
+    world.run();
+    world.set_rollout(rebooting("tuning", "kernel", "1.0.1"));
+    world.run();
+    let held = world.input.observed.nodes.values().filter(|node| node.unschedulable).count();
+    assert_eq!(held, 0, "{kept}: {}", world.verdict(&kept));
+    assert!(world.is_complete());
 }
 
 #[test]

@@ -1,14 +1,14 @@
 //! The runtime-required taint: put on nodes that join, taken off when all is there.
 
 use nodewright::model::{
-    Action, CordonMark, InterruptKind, Node, NodeRules, Rollout, Sequencing, Taint, TaintEffect,
-    TaintPatch,
+    Action, Budget, CordonMark, InterruptKind, Node, NodeRules, Rollout, Sequencing, Taint,
+    TaintEffect, TaintPatch,
 };
 use nodewright::plan::world::{End, Fate, World};
 use nodewright::plan::{Breach, Invariant, audit, plan};
 
 use super::builders::{PackageExt, WorldExt, package, rollout, world};
-use super::selection::{node, taint};
+use super::selection::{node, pool, taint};
 
 fn runtime() -> Taint {
     NodeRules::default().runtime_taint
@@ -122,6 +122,28 @@ fn d17_an_earlier_rollout_that_the_startup_taint_keeps_off_does_not_hold_it_ther
         assert!(world.is_complete(), "{sequencing:?}: {}", world.verdict("node-00"));
         assert_eq!(taints(&world, "node-00"), []);
     }
+}
+
+#[test]
+fn d17_nor_where_the_startup_taint_keeps_it_off_on_other_nodes_only() {
+    let mut world = world(2, required("tuning"));
+    let mut earlier = rollout(2, vec![package("early", "1.0.0")]);
+    earlier.name = "early".to_owned();
+    earlier.priority = 1;
+    earlier.sequencing = Sequencing::All;
+    earlier.nodes = pool("early");
+    world.set_rollout(earlier);
+    node(&mut world, "node-00").labels.insert("pool".to_owned(), "early".to_owned());
+    node(&mut world, "node-01").labels.insert("pool".to_owned(), "other".to_owned());
+    for name in ["node-00", "node-01"] {
+        node(&mut world, name).taints = vec![runtime()];
+    }
+    world.input.desired.rollouts.get_mut("tuning").expect("ours").budget = Some(Budget::Count(1));
+    let _ = world.tick(|_| Fate::Done);
+    assert_eq!(world.verdict("node-01").split(':').next(), Some("Wait"));
+    assert!(!world.verdict("node-01").contains("early"), "{}", world.verdict("node-01"));
+    world.run();
+    assert!(world.is_complete(), "{}", world.verdict("node-01"));
 }
 
 #[test]
