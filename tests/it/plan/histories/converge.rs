@@ -32,10 +32,10 @@ impl Story {
         let left = self.run_out()?;
         let stuck = left.iter().any(|(_, verdict)| needs_somebody(&verdict.reason));
         for (node, verdict) in &left {
-            // Its batch is held up by a node that says whom it needs.
+            // Its batch, or its node, is held up by what says whom it needs.
             let behind = stuck
                 && match &verdict.reason {
-                    Reason::WaitingForBatch { .. } => true,
+                    Reason::WaitingForBatch { .. } | Reason::OtherRollout { .. } => true,
                     // It waits for a rollout that such a node holds up.
                     Reason::TaintNotTolerated { taint } => taint.starts_with(RUNTIME_TAINT),
                     _ => false,

@@ -111,9 +111,13 @@ impl Story {
                 node.hold = held.then(|| "looking at it".to_owned());
             }),
             Event::Reset { which, .. } => reset(world, name, which),
-            Event::ResetAll { rollout, .. } => world.change_node(name, |node| {
-                node.rollouts.remove(name_of(rollout));
-            }),
+            Event::ResetAll { rollout, .. } => {
+                // A person is not as fast as two picks: visits are told apart by the second.
+                world.pass(1);
+                world.change_node(name, |node| {
+                    node.rollouts.remove(name_of(rollout));
+                });
+            }
             Event::Leave { .. } if world.input.observed.nodes.len() > 4 => world.remove_node(name),
             Event::Replace { .. } => world.replace_node(name),
             Event::Relabel { .. } => world.change_node(name, |node| {

@@ -1,6 +1,7 @@
 //! One history as it goes: the world, what really happened on its hosts, and what was broken.
 
 use std::fmt;
+use std::time::Duration;
 
 use nodewright::model::{Action, Rollout};
 use nodewright::plan::lifecycle;
@@ -12,6 +13,9 @@ use super::event::Event;
 use super::fleet;
 use super::invariants;
 use super::ledger::Ledger;
+
+/// How much later a tick is than the one before it, at least.
+const TICK: Duration = Duration::from_millis(1);
 
 /// An invariant that does not hold.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -76,6 +80,8 @@ impl Story {
         mut fate: impl FnMut(&World, &Action) -> Fate,
     ) -> Result<usize, Broken> {
         let Self { world, ledger, coverage, .. } = self;
+        // No two ticks have the same time, by which what a visit began is told from what it found.
+        world.input.now += TICK;
         let tick = world.tick_watched(&mut fate, |world, action| {
             invariants::judge(world, ledger, action).err().map(|broken| broken.to_string())
         });
