@@ -204,8 +204,9 @@ pub(crate) fn settle(
     }
 }
 
-/// Removes the entries of versions that were recorded as begun, are not wanted any more, and of which
-/// nothing ran: what stood on the host before stands there still. Not while a pod may begin.
+/// Removes the entries of versions that were recorded as begun, of which nothing ran, and that are
+/// not wanted any more: what stood on the host before stands there still. Not while a pod may
+/// begin.
 pub(crate) fn forget_untried(
     scope: &Scope<'_>,
     node: &Node,

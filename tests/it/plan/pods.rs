@@ -182,6 +182,7 @@ fn a_pod_that_runs_says_so_however_long_it_does() {
     executor(&mut world, &name).running = None;
     assert!(matches!(reason(&world), Reason::Running { .. }), "between two containers");
     executor(&mut world, &name).terminating = true;
+    world.settle();
     let waiting = reason(&world).to_string();
     assert!(waiting.contains("its last pod is being taken away"), "{waiting}");
 }

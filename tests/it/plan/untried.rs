@@ -84,7 +84,7 @@ fn begun(became: Second) -> World {
     world
 }
 
-/// Plays on, back-offs included; returns everything that an executor is started for, as `version group`.
+/// Plays on, back-offs included; returns what executors are started for, as `version group`.
 fn started(world: &mut World) -> Vec<String> {
     let mut started = Vec::new();
     let mut idle = 0;
