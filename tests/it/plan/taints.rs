@@ -139,7 +139,7 @@ fn d17_nor_where_the_startup_taint_keeps_it_off_on_other_nodes_only() {
         node(&mut world, name).taints = vec![runtime()];
     }
     world.input.desired.rollouts.get_mut("tuning").expect("ours").budget = Some(Budget::Count(1));
-    let _ = world.tick(|_| Fate::Done);
+    let _plan = world.tick(|_| Fate::Done);
     assert_eq!(world.verdict("node-01").split(':').next(), Some("Wait"));
     assert!(!world.verdict("node-01").contains("early"), "{}", world.verdict("node-01"));
     world.run();

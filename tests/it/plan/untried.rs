@@ -166,7 +166,7 @@ fn an_unfinished_version_stands_there_until_the_next_one_runs() {
     world.finish_all(End::Failure);
     world.set_rollout(wanted("2.0.0"));
     for _ in 0..3 {
-        let _ = world.tick(|_| Fate::Done);
+        let _plan = world.tick(|_| Fate::Done);
     }
     let entries = world.input.observed.nodes["node-00"].entries("tuning");
     let versions: Vec<&str> = entries.values().map(|entry| entry.version.as_str()).collect();
