@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use jiff::SignedDuration;
 use nodewright::model::{
     Action, DEFAULT_COMPARTMENT, Executor, ExecutorPhase, Group, InterruptKind, Plan, VerdictKind,
     Waiting, Work,
@@ -294,4 +295,38 @@ fn a_downgrade_pulls_both_versions_at_once_and_the_audit_agrees() {
     world.set_rollout(rebooting("1.0.0"));
     world.run();
     assert!(world.is_complete());
+}
+
+/// Nothing else says when a kubelet takes too long to begin with it.
+#[test]
+fn a_node_that_pulls_is_looked_at_again_when_its_time_is_over() {
+    let mut world = fleet(1, 1);
+    world.settle();
+    let created = pulls(&world)[0].created;
+    for executor in world.input.observed.executors.values_mut() {
+        executor.phase = ExecutorPhase::Pending;
+        executor.waiting = None;
+    }
+    assert_eq!(plan(&world).wake_at, Some(created + SignedDuration::from_mins(5)));
+    for executor in world.input.observed.executors.values_mut() {
+        executor.terminating = true;
+    }
+    assert_eq!(plan(&world).wake_at, None, "its end is an event");
+}
+
+#[test]
+fn the_image_of_one_package_is_not_that_of_another() {
+    let packages = vec![kernel("1.0.0"), package("driver", "1.0.0")];
+    let mut world = world(1, rollout(1, packages));
+    world.images = Images::Pulled;
+    world.settle();
+    let names: Vec<String> = world.active();
+    assert_eq!(names.len(), 2);
+    for (left, name) in names.iter().enumerate() {
+        untouched(&world);
+        assert_eq!(world.active().len(), 2 - left);
+        world.end(name, End::Success);
+        world.settle();
+    }
+    assert!(world.input.observed.nodes["node-00"].unschedulable, "both are there");
 }
