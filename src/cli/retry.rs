@@ -19,7 +19,8 @@ const TEXT_MAX_BYTES: usize = 1024;
 /// Tries a node again on which a visit failed, without a new commit.
 ///
 /// The failure is cleared from the node's annotations, nothing else: the node is picked again when
-/// a batch has room. A rollout that was stopped stays stopped until its manifest changes.
+/// a batch has room. A rollout that was stopped stays stopped until its manifest changes, or:
+/// nodewright deployment-policy reset.
 #[derive(Debug, Clone, PartialEq, Eq, clap::Args)]
 pub struct RetryArgs {
     /// The node, as node/NAME.

@@ -162,6 +162,22 @@ fn one_that_fails_on_every_third_node_is_slowed_and_not_stopped() {
     assert_eq!((state.completed_nodes, state.failed_nodes), (14, 6));
 }
 
+/// A batch of two with a failure, one of one without, and so on to half of the nodes; from there
+/// on failures do not slow it.
+#[test]
+fn eighty_nodes_of_which_every_third_fails_are_gone_through_and_production_beside_them() {
+    let mut world = fleet(80, 20, rings());
+    play(&mut world, |node| is_default(node) && number(node).is_multiple_of(3));
+    let mut expected = vec![1];
+    expected.extend([2, 1].repeat(13));
+    expected.extend([2, 4, 8, 16, 10]);
+    assert_eq!(sizes(&world, DEFAULT_COMPARTMENT), expected);
+    let state = state(&world, DEFAULT_COMPARTMENT);
+    assert!(!state.should_stop);
+    assert_eq!((state.completed_nodes, state.failed_nodes), (54, 26));
+    assert_eq!(sizes(&world, "production"), [1, 2, 3, 4, 5, 5]);
+}
+
 #[test]
 fn a_new_target_lifts_a_stop_and_begins_small_where_the_policy_resets() {
     for (reset, expected) in [(true, vec![1, 2, 4, 8, 16, 9]), (false, vec![2, 4, 8, 16, 10])] {
