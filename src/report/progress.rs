@@ -32,8 +32,7 @@ pub fn lines(previous: Option<&FleetState>, now: &FleetState) -> Vec<String> {
             }
             Some(_) | None => lines.push(format!("{name:<width$}  {packages}  {facts}")),
         }
-        let started = |state: &FleetState| state.rollouts.get(name)?.started;
-        if rollout.started.is_some() && previous.and_then(started) != rollout.started {
+        if begins(previous.and_then(|state| state.rollouts.get(name)), rollout) {
             lines.extend(to_come(rollout).map(|batches| format!("{name:<width$}  {batches}")));
         }
     }
@@ -51,6 +50,14 @@ fn source_lines(previous: Option<&FleetState>, now: &FleetState) -> Vec<String> 
     let applied_before = previous.and_then(|state| state.source.revision_applied.as_ref());
     let applied = after.revision_applied.as_ref().filter(|now| applied_before != Some(now));
     applied.map(|revision| format!("applied {}", short_revision(revision))).into_iter().collect()
+}
+
+/// Returns whether the first batch of a target has been opened. One that is opened again, because
+/// the API server refused the first write, is no news.
+fn begins(previous: Option<&RolloutState>, now: &RolloutState) -> bool {
+    let is_known = previous
+        .is_some_and(|previous| previous.started.is_some() && previous.target == now.target);
+    now.started.is_some() && !is_known
 }
 
 /// Returns the batches in which a rollout that has begun will go, if every node succeeds.

@@ -28,6 +28,26 @@ fn nothing_is_said_when_nothing_changed() {
 }
 
 #[test]
+fn the_batches_to_come_are_told_once_a_target() {
+    let told = |previous: &World, now: &World| {
+        let lines = lines(Some(&previous.state()), &now.state());
+        lines.into_iter().filter(|line| line.contains("batches to come")).collect::<Vec<_>>()
+    };
+    let begun = three_pools();
+    let mut before = begun.clone();
+    before.status("h100-train").memory.timings.started = None;
+    assert_eq!(told(&before, &begun), ["h100-train  batches to come: 4, 8, 3"]);
+    let mut again = begun.clone();
+    again.status("h100-train").memory.timings.started = Some(time("10:01"));
+    assert_eq!(told(&begun, &again), Vec::<String>::new(), "the write was refused");
+    let mut next = begun.clone();
+    let wanted = next.input.desired.rollouts.get_mut("h100-train").expect("a rollout");
+    let newer = package("kernel-tuning", "1.6.0", Some(InterruptKind::Reboot));
+    wanted.packages.insert("kernel-tuning".to_owned(), newer);
+    assert_eq!(told(&begun, &next).len(), 1, "another target");
+}
+
+#[test]
 fn only_the_pool_that_moved_is_named() {
     let before = three_pools();
     let mut world = before.clone();
