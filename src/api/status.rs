@@ -205,6 +205,9 @@ pub struct OpenBatch {
     /// When it was opened.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub opened: Option<Time>,
+    /// It is smaller than the policy's pace has it, for the first use of a package in this cluster.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub first_use: bool,
 }
 
 /// The status of a policy.

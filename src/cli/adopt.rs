@@ -117,6 +117,7 @@ fn input(view: &View, clock: Clock) -> Input {
         now: clock.now(),
         desired: desired(view),
         observed: view.observed.clone(),
+        halt: None,
         opening: std::collections::BTreeMap::new(),
         floor: Floor::default(),
         rules: NodeRules::default(),

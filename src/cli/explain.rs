@@ -235,17 +235,12 @@ fn input(
     floor: &FloorArgs,
     clock: Clock,
 ) -> Input {
-    let held = source.stop.as_ref().map(|stop| {
-        let why = format!("stopped by hand ({})", stop.note);
-        Opening::Held(Reason::SourceHeld { why })
-    });
-    let opening =
-        desired.rollouts.keys().filter_map(|name| Some((name.clone(), held.clone()?))).collect();
     Input {
         now: clock.now(),
         desired,
         observed: view.observed.clone(),
-        opening,
+        halt: source.stop.as_ref().map(|stop| Reason::StoppedByHand { note: stop.note.clone() }),
+        opening: BTreeMap::new(),
         floor: floor.floor(),
         rules: NodeRules::default(),
         own_node: None,

@@ -3,9 +3,18 @@
 //! In: flags and the variables that stand in for them. Out: [`Floor`]. Must never: loosen what a
 //! manifest says.
 
+use clap::ValueEnum;
+
 use super::values;
 use crate::api::GoDuration;
-use crate::model::Floor;
+use crate::model::{Floor, Guards};
+
+/// Whose rules hold where a manifest leaves something open.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Compat {
+    /// Those of upstream's operator: no floor.
+    Upstream,
+}
 
 /// Flags about how much may be disturbed (design §7, the safety floor).
 #[derive(Debug, Clone, PartialEq, Eq, clap::Args)]
@@ -20,6 +29,25 @@ pub struct FloorArgs {
         value_parser = clap::value_parser!(u32).range(1..)
     )]
     pub stop_after: u32,
+    /// Starts with so many nodes when a package, or its configuration, is new to the cluster.
+    ///
+    /// The rollout goes on at its own pace once one of them has everything. Where the first fails,
+    /// another one is tried, as far as failed batches in a row are allowed.
+    #[arg(
+        long, value_name = "NODES", default_value = "1",
+        value_parser = clap::value_parser!(u32).range(1..)
+    )]
+    pub first_use: u32,
+    /// Turns the floor off: manifests alone say how fast, as with upstream's operator.
+    ///
+    /// Without a budget all nodes at once, a budget of zero takes one node at a time, failures stop
+    /// only where a policy names a threshold, nothing starts with one node, and a resource that
+    /// matches no node is complete.
+    #[arg(
+        long, value_enum, value_name = "WHOSE",
+        conflicts_with_all = ["max_disturbed", "stop_after", "first_use"]
+    )]
+    pub compat: Option<Compat>,
     /// Goes on without a node that is down for longer than this before it is picked.
     ///
     /// It is in repair then: not counted as disturbed, not picked, and the rollout completes
@@ -32,11 +60,17 @@ pub struct FloorArgs {
 impl FloorArgs {
     /// Returns the limits that these flags amount to.
     pub fn floor(&self) -> Floor {
-        let Self { max_disturbed, stop_after, repair_after } = self;
+        let Self { max_disturbed, stop_after, first_use, compat, repair_after } = self;
+        let repair_after = repair_after.get();
+        if *compat == Some(Compat::Upstream) {
+            return Floor { repair_after, ..Floor::upstream() };
+        }
         Floor {
             max_disturbed_percent: *max_disturbed,
             stop_after: Some(*stop_after),
-            repair_after: repair_after.get(),
+            first_use: Some(*first_use),
+            repair_after,
+            guards: Guards::Ours,
         }
     }
 }

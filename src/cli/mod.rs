@@ -25,6 +25,7 @@ mod retry;
 mod run;
 mod shutdown;
 mod sim;
+mod stop;
 mod validate;
 mod values;
 
@@ -68,6 +69,8 @@ enum Verb {
     #[command(visible_alias = "dp")]
     DeploymentPolicy(deployment_policy::DeploymentPolicyArgs),
     Reset(reset::ResetArgs),
+    Stop(stop::StopArgs),
+    Go(stop::GoArgs),
     Accept(accept::AcceptArgs),
     Adopt(adopt::AdoptArgs),
     Crds(crds::CrdsArgs),
@@ -128,6 +131,8 @@ pub fn main() -> ExitCode {
         Verb::Retry(args) => retry::main(&args, &environment),
         Verb::DeploymentPolicy(args) => deployment_policy::main(&args, &environment),
         Verb::Reset(args) => reset::main(&args, &environment),
+        Verb::Stop(args) => stop::stop(&args, &environment),
+        Verb::Go(args) => stop::go_on(&args, &environment),
         Verb::Accept(args) => accept::main(&args, &environment),
         Verb::Adopt(args) => adopt::main(&args, &environment),
         Verb::Crds(args) => crds::main(&args),
@@ -159,6 +164,8 @@ pub fn run_args(typed: &[&str], environment: &Environment) -> Result<RunArgs, Re
         | Verb::Retry(_)
         | Verb::DeploymentPolicy(_)
         | Verb::Reset(_)
+        | Verb::Stop(_)
+        | Verb::Go(_)
         | Verb::Accept(_)
         | Verb::Adopt(_)
         | Verb::Crds(_)

@@ -42,6 +42,7 @@ pub mod snapshot;
 pub mod source_state;
 pub mod source_watch;
 pub mod status;
+pub mod stop;
 pub mod store;
 pub mod upstream;
 pub mod upstream_lease;

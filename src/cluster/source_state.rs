@@ -30,6 +30,7 @@ const SEEN: &str = "seen";
 const ACCEPTED: &str = "accepted";
 const APPLIED: &str = "applied";
 const MANAGED: &str = "managed";
+const OBEYED: &str = "stopObeyed";
 
 /// What the cluster remembers of the source; revisions are written `main@sha1:<40 hex>`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -46,6 +47,9 @@ pub struct SourceState {
     pub acceptance: Option<String>,
     /// The stop, while there is one. Only people lift it: a change of this field is not written.
     pub stop: Option<Stop>,
+    /// The stop that the leader obeys, as its note says: written once nothing that was decided
+    /// before it is under way any more.
+    pub obeyed: Option<String>,
     /// The resourceVersion that was read; `None` before there is a ConfigMap.
     pub version: Option<String>,
 }
@@ -115,19 +119,21 @@ impl SourceState {
             applied: text(APPLIED),
             managed: managed.collect(),
             acceptance: annotations.get(ACCEPT).map(|sha| sha.trim().to_owned()),
+            obeyed: text(OBEYED),
             stop: annotations.get(STOP).map(|note| Stop { note: note.clone() }),
             version: config_map.resource_version(),
         }
     }
 
     /// Returns the data; a key without a value is written empty, so that it is seen to be known.
-    fn data(&self) -> [(&'static str, String); 4] {
+    fn data(&self) -> [(&'static str, String); 5] {
         let list: Vec<String> = self.managed.iter().map(ManagedObject::to_string).collect();
         [
             (SEEN, self.seen.clone().unwrap_or_default()),
             (ACCEPTED, self.accepted.clone().unwrap_or_default()),
             (APPLIED, self.applied.clone().unwrap_or_default()),
             (MANAGED, list.join("\n")),
+            (OBEYED, self.obeyed.clone().unwrap_or_default()),
         ]
     }
 }
@@ -191,6 +197,45 @@ impl SourceStates {
             fenced(proof, self.clock, what, request).await?
         };
         Ok(SourceState::parse(&written))
+    }
+
+    /// Stops all new disruption, on behalf of a person; `None` lets it go on.
+    ///
+    /// It needs no leadership and asks for no version: the last word of a person counts.
+    ///
+    /// # Errors
+    /// The API server did not take it.
+    pub async fn stop(&self, note: Option<&str>) -> Result<SourceState, ClusterError> {
+        let patch = json!({"metadata": {"annotations": {STOP: note}}});
+        let params = PatchParams {
+            field_manager: Some(FIELD_MANAGER_PERSON.to_owned()),
+            ..PatchParams::default()
+        };
+        let what = "write the stop into the ConfigMap nodewright-source";
+        let patch = Patch::Merge(patch);
+        loop {
+            let request = self.config_maps.patch(SOURCE_NAME, &params, &patch);
+            match bounded(self.clock, what, request).await {
+                Ok(config_map) => return Ok(SourceState::parse(&config_map)),
+                Err(error) if error.code() == Some(404) => {}
+                Err(error) => return Err(error),
+            }
+            let Some(note) = note else { return Ok(SourceState::default()) };
+            // No daemon has been here yet: the one that comes finds the stop.
+            let mut config_map = new_config_map(&SourceState::default());
+            config_map.metadata.annotations = Some([(STOP.to_owned(), note.to_owned())].into());
+            let params = PostParams {
+                field_manager: Some(FIELD_MANAGER_PERSON.to_owned()),
+                ..PostParams::default()
+            };
+            let request = self.config_maps.create(&params, &config_map);
+            match bounded(self.clock, what, request).await {
+                Ok(config_map) => return Ok(SourceState::parse(&config_map)),
+                // A daemon was faster.
+                Err(error) if error.code() == Some(409) => {}
+                Err(error) => return Err(error),
+            }
+        }
     }
 
     /// Lets a commit through, given by its hex digits, on behalf of a person.

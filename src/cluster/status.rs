@@ -207,7 +207,16 @@ fn compartment_from_api(
         progress_percent: unsigned(progress_percent),
         batch_state: batch_from_api(batch_state.unwrap_or_default()),
         open_batch: open.map(|open| {
-            let api::OpenBatch { number, size, order_from, given, refused, target, opened } = open;
+            let api::OpenBatch {
+                number,
+                size,
+                order_from,
+                given,
+                refused,
+                target,
+                opened,
+                first_use,
+            } = open;
             let order = |order: i64| u32::try_from(order).unwrap_or_default();
             model::OpenBatch {
                 target,
@@ -217,6 +226,7 @@ fn compartment_from_api(
                 given: unsigned(given),
                 refused: refused.into_iter().map(order).collect(),
                 opened: opened.map_or(Timestamp::UNIX_EPOCH, |time| time.0),
+                first_use,
             }
         }),
         batches_to_come: batches_to_come.unwrap_or_default(),
@@ -311,7 +321,8 @@ fn compartment_to_api(compartment: &model::CompartmentStatus) -> api::Compartmen
 }
 
 fn open_batch_to_api(open: &model::OpenBatch) -> api::OpenBatch {
-    let model::OpenBatch { target, number, size, order_from, given, refused, opened } = open;
+    let model::OpenBatch { target, number, size, order_from, given, refused, opened, first_use } =
+        open;
     api::OpenBatch {
         number: signed(*number),
         size: signed(*size),
@@ -320,6 +331,7 @@ fn open_batch_to_api(open: &model::OpenBatch) -> api::OpenBatch {
         refused: refused.iter().copied().map(i64::from).collect(),
         target: target.clone(),
         opened: Some(Time(*opened)),
+        first_use: *first_use,
     }
 }
 

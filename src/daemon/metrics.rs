@@ -34,7 +34,7 @@ const TICK_BUCKETS_SECONDS: [f64; 12] =
     [0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0, 60.0];
 
 /// Every invariant: shown as 0 from the start, because a counter that begins at 1 has no increase.
-const INVARIANTS: [Invariant; 11] = [
+const INVARIANTS: [Invariant; 15] = [
     Invariant::Ceiling,
     Invariant::Held,
     Invariant::PodsGone,
@@ -42,9 +42,13 @@ const INVARIANTS: [Invariant; 11] = [
     Invariant::OneExecutor,
     Invariant::OneReboot,
     Invariant::ForeignCordon,
+    Invariant::ForeignTaint,
+    Invariant::HandsOff,
     Invariant::OpenBatch,
     Invariant::OrderNumbers,
     Invariant::OnePatch,
+    Invariant::FirstUse,
+    Invariant::Halted,
     Invariant::Leaving,
 ];
 
@@ -327,6 +331,8 @@ fn invariant_word(invariant: Invariant) -> &'static str {
         Invariant::OpenBatch => "OpenBatch",
         Invariant::OrderNumbers => "OrderNumbers",
         Invariant::OnePatch => "OnePatch",
+        Invariant::FirstUse => "FirstUse",
+        Invariant::Halted => "Halted",
         Invariant::Leaving => "Leaving",
     }
 }

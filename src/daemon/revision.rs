@@ -146,6 +146,7 @@ impl Revisions {
         let state = self.state().await?;
         self.standing.unread = false;
         self.standing.stop = state.stop.as_ref().map(|stop| stop.note.clone());
+        let state = self.obey(proof, state).await?;
         let Some(reading) = reading else {
             self.note_unapplied(&state);
             return Ok(());
@@ -158,6 +159,25 @@ impl Revisions {
             Decision::Held(hold) => self.hold(proof, reading, &state, &hold).await,
             Decision::Accept => self.apply(proof, reading, &state).await,
         }
+    }
+
+    /// Says that a stop is obeyed: every write of earlier ticks has had its answer, and what is
+    /// planned from here on knows of it. Whoever stopped waits for this.
+    async fn obey(
+        &self,
+        proof: &LeaderProof,
+        state: SourceState,
+    ) -> Result<SourceState, RevisionError> {
+        let note = self.standing.stop.clone().filter(|note| !note.is_empty());
+        if note == state.obeyed {
+            return Ok(state);
+        }
+        let obeyed = SourceState { obeyed: note.clone(), ..state.clone() };
+        match note {
+            Some(note) => tracing::warn!(note, "stopped by hand: nothing new is disturbed"),
+            None => tracing::info!("the stop is lifted: everything goes on where it was"),
+        }
+        self.write(proof, &state, &obeyed).await
     }
 
     /// What was accepted and only partly written, before a restart or a revision that is held,

@@ -19,11 +19,9 @@ use super::reporter::{State, until};
 use super::revision::{self, Revisions};
 use super::rival::RivalWatch;
 use super::{Settings, Signs, SourceSettings, earlier};
-use crate::api::keys::STOP;
 use crate::clock::Clock;
 use crate::cluster::events::Events;
 use crate::cluster::secrets::References;
-use crate::cluster::source_state::SOURCE_NAME;
 use crate::cluster::{Actor, Executed, Leader, LeaderProof, Observer, Outcome, View};
 use crate::model::{
     Action, Desired, Finding, Input, Opening, Plan, Reason, Severity, Status, Urgency,
@@ -280,6 +278,7 @@ impl Loop {
             now,
             desired,
             observed: view.observed.clone(),
+            halt: self.halt(),
             opening,
             floor: self.settings.floor,
             rules: self.settings.rules.clone(),
@@ -288,24 +287,23 @@ impl Loop {
         }
     }
 
+    /// Says why nothing is disturbed any more, whatever the rollout.
+    fn halt(&self) -> Option<Reason> {
+        let standing = self.revisions.standing();
+        if let Some(note) = &standing.stop {
+            return Some(Reason::StoppedByHand { note: note.clone() });
+        }
+        let why = "the ConfigMap nodewright-source cannot be read: nobody knows whether everything \
+                   is stopped";
+        standing.unread.then(|| Reason::SourceHeld { why: why.to_owned() })
+    }
+
     /// Says for which rollouts nothing new may begin now.
     fn opening(&self, desired: &Desired) -> BTreeMap<String, Opening> {
         let standing = self.revisions.standing();
         let held = |name: &String| {
             if let Some(rival) = &self.rival.leads {
                 return Some(Reason::SourceHeld { why: rival.words() });
-            }
-            if let Some(note) = &standing.stop {
-                let why = format!(
-                    "stopped by hand ({note}): take the annotation {STOP} off the ConfigMap \
-                     {SOURCE_NAME} to go on"
-                );
-                return Some(Reason::SourceHeld { why });
-            }
-            if standing.unread {
-                let why = "the ConfigMap nodewright-source cannot be read: nobody knows whether \
-                           everything is stopped";
-                return Some(Reason::SourceHeld { why: why.to_owned() });
             }
             let revision = standing.applying.clone()?;
             standing.pending.contains(name).then_some(Reason::ApplyingRevision { revision })

@@ -6,8 +6,8 @@ use std::time::Duration;
 use jiff::Timestamp;
 
 use super::{
-    Action, Desired, Executor, Node, Outlook, Package, Pod, Reason, Status, Taint, TaintEffect,
-    UpstreamStatus, UpstreamWork, Verdict,
+    Action, Budget, Desired, Executor, Node, Outlook, Package, Pod, Reason, Status, Taint,
+    TaintEffect, UpstreamStatus, UpstreamWork, Verdict,
 };
 
 /// A resource as it stands in the cluster, beside its validated spec in [`Desired`].
@@ -136,9 +136,22 @@ pub struct Floor {
     pub max_disturbed_percent: u32,
     /// Failed batches in a row that stop a rollout whose policy names no threshold; `None` never.
     pub stop_after: Option<u32>,
+    /// Nodes that a package input new to the cluster starts with; `None`: as many as the pace has.
+    pub first_use: Option<u32>,
     /// A node that is down for longer than this before it is picked is in repair: outside ceiling
     /// and completion, and caught up when it returns.
     pub repair_after: Duration,
+    /// Whether what is written by mistake more often than on purpose is held.
+    pub guards: Guards,
+}
+
+/// What becomes of a budget of zero, and of a selector that matches nothing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Guards {
+    /// Zero picks nobody; a resource without nodes is not complete.
+    Ours,
+    /// Zero picks one node at a time; a resource without nodes is complete.
+    Upstream,
 }
 
 /// Longer than a reboot with a firmware update, shorter than a night with a dead node in a budget.
@@ -146,7 +159,33 @@ pub const REPAIR_AFTER_DEFAULT: Duration = Duration::from_hours(2);
 
 impl Default for Floor {
     fn default() -> Self {
-        Self { max_disturbed_percent: 10, stop_after: Some(2), repair_after: REPAIR_AFTER_DEFAULT }
+        Self {
+            max_disturbed_percent: 10,
+            stop_after: Some(2),
+            first_use: Some(1),
+            repair_after: REPAIR_AFTER_DEFAULT,
+            guards: Guards::Ours,
+        }
+    }
+}
+
+impl Floor {
+    /// Returns no floor at all: manifests alone say how fast, as with upstream's operator
+    /// (upstream contract B.10). What *in repair* means is not part of it.
+    pub fn upstream() -> Self {
+        Self {
+            max_disturbed_percent: 100,
+            stop_after: None,
+            first_use: None,
+            guards: Guards::Upstream,
+            ..Self::default()
+        }
+    }
+
+    /// Returns the budget that holds where a manifest says this one.
+    pub fn budget(self, written: Budget) -> Budget {
+        let one = self.guards == Guards::Upstream && written.is_zero();
+        if one { Budget::Count(1) } else { written }
     }
 }
 
@@ -198,6 +237,8 @@ pub struct Input {
     pub desired: Desired,
     /// What is there.
     pub observed: Observed,
+    /// Why nothing is disturbed any more anywhere, visits under way included; what runs ends.
+    pub halt: Option<Reason>,
     /// Whether new work may begin, by rollout; absent is allowed.
     pub opening: BTreeMap<String, Opening>,
     /// The cluster's own limits.

@@ -113,6 +113,9 @@ pub struct OpenBatch {
     pub refused: Vec<u32>,
     /// When it was opened.
     pub opened: Timestamp,
+    /// It is smaller than the policy's pace has it, for the first use of a package in this cluster.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub first_use: bool,
 }
 
 /// What a compartment shows and remembers.

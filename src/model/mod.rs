@@ -36,8 +36,8 @@ pub use digest::{digest_hex, short_hash};
 pub use executor::{Executor, ExecutorPhase, Failure, Group, PULL_VISIT, VisitRef, Waiting};
 pub use finding::{Finding, ObjectRef, Severity};
 pub use input::{
-    DisruptionBudget, Floor, Input, NodeRules, Observed, Opening, Plan, Refusal, RefusalCause,
-    Rejection, Resource, STAGE_TIMEOUT_DEFAULT, Snapshot,
+    DisruptionBudget, Floor, Guards, Input, NodeRules, Observed, Opening, Plan, Refusal,
+    RefusalCause, Rejection, Resource, STAGE_TIMEOUT_DEFAULT, Snapshot,
 };
 pub use memory::{
     BatchState, CompartmentStatus, Condition, Memory, OpenBatch, Status, StatusWord, Timings,

@@ -54,6 +54,8 @@ pub enum Reason {
     WaitingForBatch { batch: u32 },
     /// The batch waits for a snapshot to be written.
     PreparingBatch,
+    /// A package is new to the cluster, and others have it first.
+    FirstUse { package: PackageId, nodes: Vec<String> },
     /// The budget has no room.
     BudgetUsed { ceiling: u32, nodes: Vec<String> },
     /// The budget is zero.
@@ -64,6 +66,8 @@ pub enum Reason {
     Predecessor { rollout: String },
     /// Another rollout works on the node.
     OtherRollout { rollout: String },
+    /// Somebody stopped everything: `nodewright stop --all`.
+    StoppedByHand { note: String },
     /// The resource is paused.
     Paused,
     /// The resource is disabled.
@@ -210,11 +214,13 @@ impl Reason {
             Self::InterruptFailed { .. } => "InterruptFailed",
             Self::WaitingForBatch { .. } => "WaitingForBatch",
             Self::PreparingBatch => "PreparingBatch",
+            Self::FirstUse { .. } => "FirstUse",
             Self::BudgetUsed { .. } => "BudgetUsed",
             Self::BudgetZero => "BudgetZero",
             Self::Stopped { .. } => "Stopped",
             Self::Predecessor { .. } => "Predecessor",
             Self::OtherRollout { .. } => "OtherRollout",
+            Self::StoppedByHand { .. } => "StoppedByHand",
             Self::Paused => "Paused",
             Self::Disabled => "Disabled",
             Self::Deleting => "Deleting",
@@ -302,6 +308,14 @@ impl fmt::Display for Reason {
             Self::InterruptFailed { kind, why } => write!(f, "interrupt {kind} failed: {why}"),
             Self::WaitingForBatch { batch } => write!(f, "waits for a batch after batch {batch}"),
             Self::PreparingBatch => f.write_str("the next batch is being prepared"),
+            Self::FirstUse { package, nodes } if nodes.is_empty() => {
+                write!(f, "{package} is new to this cluster: another node gets it first")
+            }
+            Self::FirstUse { package, nodes } => write!(
+                f,
+                "{package} is new to this cluster: waits until it is complete on {}",
+                first_names(nodes)
+            ),
             Self::BudgetUsed { ceiling, nodes } => write!(
                 f,
                 "budget used: {} of {ceiling} disturbed ({})",
@@ -327,6 +341,12 @@ impl fmt::Display for Reason {
             }
             Self::Predecessor { rollout } => write!(f, "waits for {rollout} to complete here"),
             Self::OtherRollout { rollout } => write!(f, "{rollout} works on the node"),
+            Self::StoppedByHand { note } if note.trim().is_empty() => {
+                f.write_str("everything is stopped by hand: nothing new is disturbed")
+            }
+            Self::StoppedByHand { note } => {
+                write!(f, "everything is stopped by hand ({note}): nothing new is disturbed")
+            }
             Self::Paused => f.write_str("paused by annotation"),
             Self::Disabled => f.write_str("disabled by annotation"),
             Self::Deleting => f.write_str("the resource is being deleted"),

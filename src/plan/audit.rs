@@ -4,6 +4,8 @@
 //! A breach freezes the rollout it is in and is reported; it never ends the process.
 
 mod ceilings;
+mod first_use;
+mod halted;
 mod leaving;
 mod nodes;
 
@@ -43,6 +45,10 @@ pub enum Invariant {
     OrderNumbers,
     /// One patch per node and tick, and no executor beside it.
     OnePatch,
+    /// A package that is new to the cluster begins on as few nodes as the floor says.
+    FirstUse,
+    /// While everything is stopped, nothing new is disturbed.
+    Halted,
     /// A resource leaves no node behind: held, worked on, or without being asked.
     Leaving,
 }
@@ -62,6 +68,8 @@ impl fmt::Display for Invariant {
             Self::OpenBatch => "a node would be picked without an open batch",
             Self::OrderNumbers => "an order number would be used twice",
             Self::OnePatch => "a node would be changed twice in one tick",
+            Self::FirstUse => "a package new to the cluster would begin on too many nodes",
+            Self::Halted => "something would be disturbed while everything is stopped",
             Self::Leaving => "a resource would leave a node behind",
         })
     }
@@ -127,6 +135,7 @@ pub fn audit(input: &Input, plan: &Plan) -> Vec<Breach> {
     for (rollout, picks) in picks {
         audit.picks(rollout, &picks);
     }
+    audit.halted(plan);
     audit.one_executor_each(plan);
     audit.no_executor_beside_a_patch(plan, &patched);
     audit.breaches.into_iter().collect()
@@ -270,6 +279,7 @@ impl<'a> Audit<'a> {
             }
         }
         self.ceilings((wanted, resource), &selected, picks);
+        self.first_use((wanted, resource), picks);
     }
 
     fn eviction(&mut self, eviction: &Eviction) {

@@ -9,6 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::compartments::{self, Compartment};
 use super::drain::protected_pods;
+use super::first_use::FirstUse;
 use super::pace::Ended;
 use super::pick::{Place, pick};
 use super::protect::was_let_go;
@@ -40,6 +41,10 @@ pub(crate) fn advance<'a>(
     let mut memory = remembered(scope);
     let mut statuses = std::mem::take(&mut memory.compartments);
     let mut outlooks = BTreeMap::new();
+    let first = FirstUse::new(scope);
+    // Places of batches that are kept for first users and not taken yet.
+    let kept = statuses.values().filter_map(|status| status.open_batch.as_ref());
+    let mut kept: u32 = kept.filter(|open| open.first_use).map(places_left).sum();
     let all = compartments::of(scope, &statuses);
     let refused_max = (REFUSED_ALL_MAX / all.len().max(1)).min(REFUSED_MAX);
     for compartment in all {
@@ -47,7 +52,8 @@ pub(crate) fn advance<'a>(
         if let Some(open) = &mut status.open_batch {
             note_given(scope, open, refused_max);
         }
-        let mut turn = Turn { scope, compartment: &compartment, status: &mut status };
+        let first = First { uses: &first, kept: &mut kept };
+        let mut turn = Turn { scope, compartment: &compartment, status: &mut status, first };
         let here: BTreeSet<&str> =
             compartment.nodes.iter().map(|node| node.name.as_str()).collect();
         let candidates: Vec<&Node> =
@@ -82,9 +88,11 @@ pub(crate) fn look_ahead(
     plan: &mut Plan,
 ) {
     let mut outlooks = BTreeMap::new();
+    let (uses, mut kept) = (FirstUse::new(scope), 0);
     for compartment in compartments::of(scope, &memory.compartments) {
         let status = memory.compartments.entry(compartment.name.clone()).or_default();
-        let mut turn = Turn { scope, compartment: &compartment, status };
+        let first = First { uses: &uses, kept: &mut kept };
+        let mut turn = Turn { scope, compartment: &compartment, status, first };
         let outlook = turn.show(verdicts);
         outlooks.insert(compartment.name, outlook);
     }
@@ -131,11 +139,24 @@ fn resets_batches(scope: &Scope<'_>) -> bool {
     scope.rollout.reset_batches.unwrap_or(policy)
 }
 
+/// Returns how many nodes may still be picked into a batch.
+fn places_left(open: &OpenBatch) -> u32 {
+    open.size.saturating_sub(open.given).saturating_add(count(open.refused.len()))
+}
+
 /// One compartment in one tick.
 struct Turn<'t, 'a> {
     scope: &'t Scope<'a>,
     compartment: &'t Compartment<'a>,
     status: &'t mut CompartmentStatus,
+    first: First<'t, 'a>,
+}
+
+/// What a compartment must know of packages that are new to the cluster.
+struct First<'t, 'a> {
+    uses: &'t FirstUse<'a>,
+    /// Places that open batches of any compartment keep for them.
+    kept: &'t mut u32,
 }
 
 impl<'a> Turn<'_, 'a> {
@@ -156,8 +177,10 @@ impl<'a> Turn<'_, 'a> {
                 let pulls = Pulls::new(self.scope);
                 // Nodes whose images cannot be pulled do not hold the others' batch.
                 let stuck = || !members.is_empty() && pulls.all_fail(candidates, &open);
-                if over && (full || candidates.is_empty() || stuck()) {
-                    self.judge(&members, verdicts);
+                // A stop is no verdict: the batch goes on where it was.
+                let halted = self.scope.input.halt.is_some();
+                if over && !halted && (full || candidates.is_empty() || stuck()) {
+                    self.judge(&open, &members, verdicts);
                     self.status.open_batch = None;
                     Reason::PreparingBatch
                 } else {
@@ -174,7 +197,16 @@ impl<'a> Turn<'_, 'a> {
 
     /// Counts the members' outcomes: the verdict on the batch (upstream contract B.10, with an
     /// erroring node ending its membership).
-    fn judge(&mut self, members: &[(&Node, &Record)], verdicts: &BTreeMap<String, Verdict>) {
+    ///
+    /// A batch that was cut down for a first use says nothing of the policy's pace: the next one
+    /// has the size it would have had.
+    fn judge(
+        &mut self,
+        open: &OpenBatch,
+        members: &[(&Node, &Record)],
+        verdicts: &BTreeMap<String, Verdict>,
+    ) {
+        let paced = self.status.batch_state.last_batch_size;
         let ended = |outcome| {
             count(members.iter().filter(|(_, record)| record.outcome == Some(outcome)).count())
         };
@@ -183,6 +215,9 @@ impl<'a> Turn<'_, 'a> {
             self.compartment.nodes.iter().filter(|&&node| outlook::has_failed(self.scope, node));
         let now = Ended { complete: self.complete(verdicts), failed: count(failed.count()) };
         self.compartment.pacing.judge(&mut self.status.batch_state, batch, now);
+        if open.first_use {
+            self.status.batch_state.last_batch_size = paced;
+        }
     }
 
     fn complete(&self, verdicts: &BTreeMap<String, Verdict>) -> u32 {
@@ -191,16 +226,32 @@ impl<'a> Turn<'_, 'a> {
     }
 
     /// Opens the next batch, if a node of it could be picked.
-    fn open(&mut self, memory: &mut Memory, candidates: &[&Node], plan: &Plan) -> Reason {
+    fn open(&mut self, memory: &mut Memory, candidates: &[&'a Node], plan: &Plan) -> Reason {
         let scope = self.scope;
         let ceiling = self.compartment.pacing.ceiling();
         let disturbed = self.disturbed(plan);
+        if ceiling == 0 {
+            return Reason::BudgetZero;
+        }
         let free_ride = candidates.iter().any(|node| scope.is_disturbed(node));
         if count(disturbed.len()) >= ceiling && !free_ride {
             return budget_used(ceiling, &disturbed);
         }
         let next = self.compartment.pacing.next_batch(&self.status.batch_state);
-        let size = next.min(count(candidates.len()));
+        let paced = next.min(count(candidates.len()));
+        let new: Vec<_> = candidates.iter().filter_map(|node| self.first.uses.on(node)).collect();
+        let others = candidates.len() - new.len();
+        let at_work = self.first.uses.at_work(plan);
+        let room = self.first.uses.room(&at_work).saturating_sub(*self.first.kept);
+        let size = paced.min(count(others).saturating_add(room));
+        if size == 0
+            && let Some(package) = new.into_iter().next()
+        {
+            return Reason::FirstUse { package, nodes: at_work };
+        }
+        if size < paced {
+            *self.first.kept = self.first.kept.saturating_add(size);
+        }
         self.status.open_batch = Some(OpenBatch {
             target: scope.target.clone(),
             number: self.status.batch_state.current_batch,
@@ -209,6 +260,7 @@ impl<'a> Turn<'_, 'a> {
             given: 0,
             refused: Vec::new(),
             opened: scope.input.now,
+            first_use: size < paced,
         });
         memory.order_next = memory.order_next.saturating_add(size);
         memory.timings.started = memory.timings.started.or(Some(scope.input.now));
@@ -227,6 +279,9 @@ impl<'a> Turn<'_, 'a> {
     ) -> Reason {
         let scope = pulls.scope;
         let ceiling = self.compartment.pacing.ceiling();
+        if ceiling == 0 {
+            return Reason::BudgetZero;
+        }
         // Grows with each pick: what this tick takes is used as well.
         let mut disturbed = self.disturbed(plan);
         let mut room = ceiling.saturating_sub(count(disturbed.len()));
@@ -242,6 +297,7 @@ impl<'a> Turn<'_, 'a> {
         }
         let mut reason = Reason::WaitingForBatch { batch: open.number };
         let mut taken = open.given.saturating_sub(count(open.refused.len()));
+        let mut at_work = self.first.uses.at_work(plan);
         for node in pulls.failed_last(in_order(scope, candidates)) {
             let free_ride = scope.is_disturbed(node);
             if room == 0 && !free_ride {
@@ -250,6 +306,14 @@ impl<'a> Turn<'_, 'a> {
                 }
                 break;
             }
+            let new = self.first.uses.on(node);
+            if let Some(package) = new.clone().filter(|_| self.first.uses.room(&at_work) == 0) {
+                if taken < open.size {
+                    let first = Reason::FirstUse { package, nodes: at_work.clone() };
+                    verdicts.insert(node.name.clone(), Verdict::wait(first));
+                }
+                continue;
+            }
             let gate = pulls.gate(node, open);
             if let Some(verdict) = gate.failure(plan) {
                 verdicts.insert(node.name.clone(), verdict);
@@ -257,6 +321,9 @@ impl<'a> Turn<'_, 'a> {
             }
             let Some(order) = orders.next() else { break };
             taken += 1;
+            if new.is_some() {
+                at_work.push(node.name.clone());
+            }
             if !free_ride {
                 room -= 1;
             }
@@ -273,7 +340,11 @@ impl<'a> Turn<'_, 'a> {
             let picking = Verdict::act(Reason::Picking { batch: open.number });
             verdicts.insert(node.name.clone(), picking);
         }
-        reason
+        let first = || candidates.iter().find_map(|node| self.first.uses.on(node));
+        match first().filter(|_| open.first_use && taken >= open.size) {
+            Some(package) => Reason::FirstUse { package, nodes: at_work },
+            None => reason,
+        }
     }
 
     /// Returns the nodes that count against the ceiling: those of the compartment, and those that

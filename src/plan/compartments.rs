@@ -77,6 +77,7 @@ fn without_policy(scope: &Scope<'_>) -> Pace {
     // A policy that is gone while its resource is deleted: nobody is left to make it again.
     let gone = scope.resource.deleting && scope.rollout.policy.is_some();
     let budget = if gone { Budget::Count(1) } else { scope.rollout.budget.unwrap_or(floor) };
+    let budget = scope.input.floor.budget(budget);
     Pace { budget, strategy: None }
 }
 

@@ -18,9 +18,8 @@ use super::select::Scope;
 use super::visit::{Draft, Visit, attempt_key};
 use super::{visit, wake};
 use crate::model::{
-    Action, Budget, Executor, FinalizerWrite, Group, Input, InterruptKind, Node, NodeCleaning,
-    NodePatch, Opening, Outcome, Phase, Plan, Reason, Record, Resource, Rollout, Stage, Verdict,
-    VerdictKind,
+    Action, Executor, FinalizerWrite, Group, Input, InterruptKind, Node, NodeCleaning, NodePatch,
+    Opening, Outcome, Phase, Plan, Reason, Record, Resource, Rollout, Stage, Verdict, VerdictKind,
 };
 
 /// Returns what the resource moves nodes to: a target of its own while it is being deleted, so that
@@ -52,7 +51,7 @@ pub(crate) fn hold(scope: &Scope<'_>) -> Option<Verdict> {
     if resource.paused {
         return blocked("it is paused, with packages still to be uninstalled");
     }
-    if rollout.budget.is_some_and(Budget::is_zero) {
+    if rollout.budget.is_some_and(|budget| input.floor.budget(budget).is_zero()) {
         return blocked("its interruptionBudget is zero, with packages still to be uninstalled");
     }
     match input.opening.get(&rollout.name) {

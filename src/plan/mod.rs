@@ -6,7 +6,8 @@
 //! Never here: the clock, randomness, the environment, logging, async.
 //!
 //! One file per question: what is due (`due`), who may be picked (`select`), how many (`batch`, in
-//! `compartments`, by the arithmetic of `pace`), what is to come (`outlook`),
+//! `compartments`, by the arithmetic of `pace`, with one node at first: `first_use`), what is to
+//! come (`outlook`),
 //! what happens on a node next (`visit`, by the table in `lifecycle`), what ends its visit early
 //! (`leave`, `deletion`), what keeps it from happening (`drain`, `pull`), who else works there
 //! (`claims`), which taints it has (`taints`), what a reboot took away (`reapply`), whether its
@@ -24,6 +25,7 @@ mod conditions;
 mod deletion;
 mod drain;
 mod due;
+mod first_use;
 mod gpus;
 mod leave;
 pub mod lifecycle;

@@ -8,9 +8,8 @@ use super::names::Named;
 use super::visit::DRAIN_TIMED_OUT;
 use super::{Done, claims, leave, reapply, repair, taints};
 use crate::model::{
-    Budget, Entries, Executor, Group, Input, Node, NodePatch, NodeRollout, Opening, Outcome,
-    Package, PatchKind, Policy, Reason, Record, Resource, Rollout, Sequencing, Stage, State,
-    Verdict,
+    Entries, Executor, Group, Input, Node, NodePatch, NodeRollout, Opening, Outcome, Package,
+    PatchKind, Policy, Reason, Record, Resource, Rollout, Sequencing, Stage, State, Verdict,
 };
 
 /// One rollout with everything the questions about it need.
@@ -125,6 +124,9 @@ pub(crate) fn working_rollout<'a>(input: &Input, node: &'a Node) -> Option<&'a s
 /// Returns why nothing new may begin for the rollout at all.
 pub(crate) fn rollout_hold(scope: &Scope<'_>) -> Option<Verdict> {
     let Scope { input, rollout, resource, .. } = scope;
+    if let Some(halt) = &input.halt {
+        return Some(Verdict::blocked(halt.clone()));
+    }
     if resource.deleting {
         return deletion::hold(scope);
     }
@@ -137,7 +139,7 @@ pub(crate) fn rollout_hold(scope: &Scope<'_>) -> Option<Verdict> {
     if let Some(policy) = rollout.policy.clone().filter(|_| scope.policy().is_none()) {
         return Some(Verdict::blocked(Reason::PolicyMissing { policy }));
     }
-    if rollout.budget.is_some_and(Budget::is_zero) {
+    if rollout.budget.is_some_and(|budget| input.floor.budget(budget).is_zero()) {
         return Some(Verdict::blocked(Reason::BudgetZero));
     }
     match input.opening.get(&rollout.name) {

@@ -6,7 +6,7 @@ use super::conditions::{self, condition, first_names};
 use super::select::Scope;
 use super::{count, outlook};
 use crate::model::{
-    Condition, Memory, Outlook, Package, Reason, Status, StatusWord, Verdict, VerdictKind,
+    Condition, Guards, Memory, Outlook, Package, Reason, Status, StatusWord, Verdict, VerdictKind,
 };
 
 /// Returns the status that these verdicts and this memory amount to.
@@ -108,7 +108,8 @@ fn word(scope: &Scope<'_>, nodes: &Tally<'_>, memory: &Memory) -> StatusWord {
     let policy_missing = nodes.reasons.contains_key("PolicyMissing");
     let batch_open =
         memory.compartments.values().any(|compartment| compartment.open_batch.is_some());
-    if nodes.left() == 0 && (nodes.done > 0 || nodes.total == 0) {
+    let none_is_complete = nodes.total == 0 && scope.input.floor.guards == Guards::Upstream;
+    if nodes.left() == 0 && (nodes.done > 0 || none_is_complete || scope.resource.deleting) {
         StatusWord::Complete
     } else if nodes.left() == 0 {
         StatusWord::Waiting
@@ -151,7 +152,7 @@ fn conditions(
 
 fn ready(nodes: &Tally<'_>, word: StatusWord) -> Condition {
     let reason = match word {
-        StatusWord::Complete if nodes.total == 0 => "NoNodesMatched",
+        _ if nodes.total == 0 => "NoNodesMatched",
         StatusWord::Complete => "NodesConverged",
         StatusWord::InProgress => "Progressing",
         StatusWord::Blocked => "Blocked",

@@ -76,11 +76,13 @@ fn nature(reason: &Reason) -> (Nature, &'static str) {
         Reason::InterruptFailed { .. } => (PERSON, "interrupt failed"),
         Reason::WaitingForBatch { .. } => (ByItself, "batch not come"),
         Reason::PreparingBatch => (Passing, "preparing the batch"),
+        Reason::FirstUse { .. } => (ByItself, "first use of a package"),
         Reason::BudgetUsed { .. } => (ByItself, "budget used"),
         Reason::BudgetZero => (PURPOSE, "budget zero"),
         Reason::Stopped { .. } => (PERSON, "stopped"),
         Reason::Predecessor { .. } => (ByItself, "earlier rollout not done"),
         Reason::OtherRollout { .. } => (ByItself, "other rollout on the node"),
+        Reason::StoppedByHand { .. } => (PURPOSE, "stopped by hand"),
         Reason::Paused => (PURPOSE, "paused"),
         Reason::Disabled => (PURPOSE, "disabled"),
         Reason::Deleting => (ByItself, "resource being deleted"),
@@ -149,11 +151,13 @@ pub fn since(reason: &Reason) -> Option<Timestamp> {
         | Reason::InterruptFailed { .. }
         | Reason::WaitingForBatch { .. }
         | Reason::PreparingBatch
+        | Reason::FirstUse { .. }
         | Reason::BudgetUsed { .. }
         | Reason::BudgetZero
         | Reason::Stopped { .. }
         | Reason::Predecessor { .. }
         | Reason::OtherRollout { .. }
+        | Reason::StoppedByHand { .. }
         | Reason::Paused
         | Reason::Disabled
         | Reason::Deleting
@@ -249,8 +253,12 @@ pub fn way_out(reason: &Reason) -> &'static str {
             "fix the package or its configuration and commit: a changed package is tried again; \
              for the same one: nodewright retry node/NAME"
         }
+        Reason::FirstUse { .. } => {
+            "wait, it goes on when that node is complete; see it with nodewright explain node/NAME"
+        }
         Reason::BudgetUsed { .. } => "wait, or raise interruptionBudget",
         Reason::BudgetZero => "raise interruptionBudget to let it begin",
+        Reason::StoppedByHand { .. } => "let everything go on where it was: nodewright go",
         Reason::Paused => "remove the annotation nodewright.nvidia.com/pause to go on",
         Reason::Disabled => "remove the annotation nodewright.nvidia.com/disable to go on",
         Reason::SourceHeld { .. } => {

@@ -107,7 +107,9 @@ fn packages(rollout: &RolloutState) -> String {
 fn where_now(rollout: &RolloutState) -> String {
     match (rollout.stopped(), rollout.status) {
         (Some(stop), _) => format!("STOPPED in batch {}", stop.batch),
-        (None, StatusWord::Complete) if rollout.nodes_total == 0 => "no nodes matched".to_owned(),
+        (None, StatusWord::Complete | StatusWord::Waiting) if rollout.nodes_total == 0 => {
+            "no nodes matched".to_owned()
+        }
         (None, StatusWord::Complete) => rollout.completed_words(),
         (None, _) if rollout.is_moving() => format!("batch {}", rollout.batch()),
         (None, word) => word.as_str().replace('_', " "),

@@ -40,6 +40,7 @@ impl Audit<'_> {
                     wanted.budget.unwrap_or(Budget::Percent(self.input.floor.max_disturbed_percent))
                 }
             };
+            let budget = self.input.floor.budget(budget);
             let counted = nodes.iter().filter(|node| !self.is_in_repair(node)).count();
             let total = u32::try_from(counted).unwrap_or(u32::MAX);
             self.ceiling(wanted, (name, budget.ceiling(total) as usize), &nodes, picks);

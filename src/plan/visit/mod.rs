@@ -110,7 +110,8 @@ impl<'a> Visit<'a> {
 
     /// Returns whether new work may begin in this visit.
     fn may_begin(&self) -> bool {
-        !self.scope.resource.paused
+        self.scope.input.halt.is_none()
+            && !self.scope.resource.paused
             && !self.scope.resource.disabled
             && !self.is_uncordoned()
             && claims::hands_off(self.node).is_none()
@@ -195,6 +196,9 @@ pub(crate) fn drive<'a>(
     }
     if scope.resource.paused {
         watch::suspend(&visit, plan);
+    }
+    if let Some(halt) = &scope.input.halt {
+        return kept.unwrap_or(Verdict::blocked(halt.clone()));
     }
     if visit.is_uncordoned() && !scope.resource.disabled {
         return cordon::lifted(&visit, plan);

@@ -73,8 +73,10 @@ impl World {
             now,
             desired: Desired::default(),
             observed: Observed::default(),
+            halt: None,
             opening: BTreeMap::new(),
-            floor: Floor::default(),
+            // What a policy paces is what most tests are about; those of the floor set it.
+            floor: Floor { first_use: None, ..Floor::default() },
             rules: NodeRules::default(),
             own_node: None,
             own_pod: None,

@@ -125,7 +125,7 @@ fn rollout_text(rollout: &RolloutState) -> String {
     };
     let is_empty = rollout.nodes_total == 0;
     match rollout.status {
-        StatusWord::Complete if is_empty => "no nodes matched".to_owned(),
+        StatusWord::Complete | StatusWord::Waiting if is_empty => "no nodes matched".to_owned(),
         StatusWord::Complete => match rollout.completed {
             Some(time) => format!("{} {}", rollout.completed_words(), moment(time)),
             None => rollout.completed_words(),

@@ -238,6 +238,7 @@ fn an_open_batch_is_remembered() {
         refused: Vec::new(),
         target,
         opened: None,
+        first_use: false,
     };
     let compartment = CompartmentRollout {
         target: Some("t".to_owned()),

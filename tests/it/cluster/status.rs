@@ -47,6 +47,7 @@ fn full() -> Status {
             given: 2,
             refused: vec![9],
             opened: time(EARLY),
+            first_use: true,
         }),
         batches_to_come: "4, 8".to_owned(),
     };

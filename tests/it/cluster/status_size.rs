@@ -104,6 +104,7 @@ fn filled(mut status: Status) -> Status {
             order_from: 100 * NODES,
             given: NODES,
             refused: vec![100 * NODES; 10],
+            first_use: true,
             opened: noon(),
         });
     }

@@ -25,7 +25,7 @@ fn ready(world: &World) -> (String, String) {
 fn a_rollout_says_in_one_word_where_it_stands() {
     type Change = fn(&mut World);
     let cases: [(u32, Change, StatusWord, &str); 7] = [
-        (0, |_| {}, StatusWord::Complete, "NoNodesMatched"),
+        (0, |_| {}, StatusWord::Waiting, "NoNodesMatched"),
         (1, |world| assert!(world.run() > 0), StatusWord::Complete, "NodesConverged"),
         (2, |world| world.settle(), StatusWord::InProgress, "Progressing"),
         (

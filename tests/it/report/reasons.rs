@@ -46,6 +46,7 @@ pub fn every_reason() -> Vec<Reason> {
         Reason::InterruptFailed { kind, why: why.clone() },
         Reason::WaitingForBatch { batch: 2 },
         Reason::PreparingBatch,
+        Reason::FirstUse { package: package.clone(), nodes: vec!["gpu-1".to_owned()] },
         Reason::BudgetUsed { ceiling: 1, nodes: vec!["gpu-1".to_owned()] },
         Reason::BudgetZero,
         Reason::Stopped {
@@ -56,6 +57,7 @@ pub fn every_reason() -> Vec<Reason> {
         },
         Reason::Predecessor { rollout: rollout.clone() },
         Reason::OtherRollout { rollout },
+        Reason::StoppedByHand { note: "ada: fire drill".to_owned() },
         Reason::Paused,
         Reason::Disabled,
         Reason::Deleting,
@@ -118,7 +120,7 @@ pub fn every_reason() -> Vec<Reason> {
 }
 
 /// As many as `Reason` has variants: the test below counts them in the source.
-const REASONS: usize = 59;
+const REASONS: usize = 61;
 
 #[test]
 fn every_reason_is_here_once() {
@@ -175,11 +177,13 @@ fn concern_follows_kind_and_reason() {
     InterruptFailed: wait NeedsPerson, blocked NeedsPerson
     WaitingForBatch: wait Waits, blocked NeedsPerson
     PreparingBatch: wait Works, blocked NeedsPerson
+    FirstUse: wait Waits, blocked NeedsPerson
     BudgetUsed: wait Waits, blocked NeedsPerson
     BudgetZero: wait OnPurpose, blocked OnPurpose
     Stopped: wait NeedsPerson, blocked NeedsPerson
     Predecessor: wait Waits, blocked NeedsPerson
     OtherRollout: wait Waits, blocked NeedsPerson
+    StoppedByHand: wait OnPurpose, blocked OnPurpose
     Paused: wait OnPurpose, blocked OnPurpose
     Disabled: wait OnPurpose, blocked OnPurpose
     Deleting: wait Waits, blocked NeedsPerson

@@ -36,6 +36,7 @@ impl World {
                 now: time("12:00"),
                 desired: Desired::default(),
                 observed: Observed::default(),
+                halt: None,
                 opening: BTreeMap::new(),
                 floor: Floor::default(),
                 rules: NodeRules::default(),
@@ -126,6 +127,7 @@ impl World {
             given: 0,
             refused: Vec::new(),
             opened,
+            first_use: false,
         };
         compartment.open_batch = Some(open);
         self

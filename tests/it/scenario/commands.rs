@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use nodewright::cluster::source_state::SourceStates;
+use nodewright::cluster::stop::{InForce, go, stop_all as stop_all_and_wait};
 
 use super::file::Step;
 use super::ground::NAMESPACE;
@@ -36,6 +37,12 @@ pub async fn run(world: &mut World, step: &Step) -> Printed {
             done()
         }
         ["accept"] => accept(world).await,
+        ["stop", "all"] => stop_all(world).await,
+        ["go"] => {
+            let client = world.ground.client("person");
+            let lifted = go(&client, NAMESPACE, world.clock).await;
+            lifted.map(|_| String::new()).map_err(|error| chain(&error))
+        }
         ["start", flags @ ..] => world.start(flags).and_then(|()| done()),
         ["stop"] => {
             let daemon = world.daemon.take().ok_or("the daemon is not started")?;
@@ -82,6 +89,17 @@ fn replace(world: &mut World, file: &str, command: &str) -> Printed {
 }
 
 /// Lets through what the daemon has seen, as the command line does.
+/// Returns when the daemon obeys; until `go`, the clock says who stopped it.
+async fn stop_all(world: &World) -> Printed {
+    let note = format!("a drill at {}", world.clock.now());
+    let (client, patience) = (world.ground.client("person"), Duration::from_secs(60));
+    match stop_all_and_wait(&client, NAMESPACE, world.clock, &note, patience).await {
+        Ok(InForce::Obeyed) => done(),
+        Ok(other) => Err(format!("{other:?}")),
+        Err(error) => Err(chain(&error)),
+    }
+}
+
 async fn accept(world: &World) -> Printed {
     let states = SourceStates::new(world.ground.client("person"), NAMESPACE, world.clock);
     let pushed = world.pushed.as_ref().ok_or("nothing was pushed")?.to_string();

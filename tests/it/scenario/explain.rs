@@ -29,6 +29,7 @@ pub async fn resource(world: &World, name: &str, flags: &[&str]) -> Printed {
         now: world.clock.now(),
         desired: manifest::desired(&resources, &policies),
         observed: view.observed.clone(),
+        halt: None,
         opening: BTreeMap::new(),
         floor: floor(flags)?,
         rules: NodeRules::default(),

@@ -56,6 +56,7 @@
 //! | `push`, `push rewritten` | commits, on top of the branch or instead of its history |
 //! | `accept` | lets the held commit through, as `nodewright accept` does |
 //! | `start FLAG…`, `stop` | the daemon; each start is another process; flags: see `world.rs` |
+//! | `stop all`, `go` | as `nodewright stop --all` and `nodewright go` do |
 //! | `pass SECONDS` | so much time goes by; for what must not happen |
 //! | `until …`, `show …`, `expect …` | see `facts.rs` |
 //!

@@ -233,6 +233,7 @@ fn heal(world: &mut World) {
     world.input.observed.rejections.clear();
     world.input.observed.refusals.clear();
     world.input.opening.clear();
+    world.input.halt = None;
     for resource in world.input.observed.resources.values_mut() {
         resource.paused = false;
         resource.disabled = false;

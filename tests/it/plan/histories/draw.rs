@@ -81,6 +81,8 @@ const SPECS: &[Row] = &[
     (5, |rng| Event::Create { rollout: rng.u8(..) }),
     (1, |rng| Event::Open { rollout: rng.u8(..), open: false, why: rng.u8(..) }),
     (3, |rng| Event::Open { rollout: rng.u8(..), open: true, why: 0 }),
+    (1, |_| Event::Halt { halted: true }),
+    (4, |_| Event::Halt { halted: false }),
     (1, |rng| edit(Edit::Runtime { to: rng.u8(..) }, rng)),
 ];
 

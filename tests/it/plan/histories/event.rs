@@ -60,6 +60,8 @@ pub enum Event {
     Edit { rollout: u8, edit: Edit },
     /// Nothing new may begin for a rollout, for one of several reasons, or may again.
     Open { rollout: u8, open: bool, why: u8 },
+    /// Somebody stops everything, or lets it go on.
+    Halt { halted: bool },
     /// A node joins.
     Join { pool: bool },
     /// A node leaves.

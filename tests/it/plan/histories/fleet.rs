@@ -32,6 +32,7 @@ pub fn fleet(rng: &mut Rng) -> World {
     }
     world.images = if rng.u8(..) < 64 { Images::Pulled } else { Images::AtHand };
     world.input.floor.stop_after = [Some(1), Some(2), None][rng.usize(0..3)];
+    world.input.floor.first_use = [Some(1), Some(2), None][rng.usize(0..3)];
     world.input.floor.max_disturbed_percent = [10, 30][rng.usize(0..2)];
     let rollouts = if rng.u8(..) < 80 { 3 } else { 2 };
     for name in &ROLLOUTS[..rollouts] {

@@ -44,6 +44,7 @@ impl Story {
             Event::Create { rollout } => self.create(name_of(rollout)),
             Event::Edit { rollout, edit } => edited(world, name_of(rollout), edit),
             Event::Open { rollout, open, why } => opened(world, name_of(rollout), open, why),
+            Event::Halt { halted } => halt(world, halted),
             Event::Fight { which } => fight(world, which),
             Event::Reject { rejecting } => world.rejecting = rejecting,
             Event::Pause { rollout, .. } | Event::Disable { rollout, .. } => {
@@ -316,6 +317,11 @@ fn spoil(world: &mut World, name: &str, rollout: &str, spoilt: bool) {
             state.malformed = spoilt.then(|| "nodeState: no JSON".to_owned());
         }
     });
+}
+
+fn halt(world: &mut World, halted: bool) {
+    let note = "ada: fire drill".to_owned();
+    world.input.halt = halted.then_some(Reason::StoppedByHand { note });
 }
 
 fn opened(world: &mut World, name: &str, open: bool, why: u8) {

@@ -9,6 +9,7 @@ use nodewright::model::{
 };
 use nodewright::plan::world::World;
 
+use super::floor::{first_ones_first, stopped_disturbs_nobody};
 use super::ledger::Ledger;
 use super::story::Broken;
 
@@ -16,6 +17,7 @@ type Held = Result<(), Broken>;
 
 /// Looks at one action right before it is carried out.
 pub fn judge(world: &World, ledger: &Ledger, action: &Action) -> Held {
+    stopped_disturbs_nobody(world, action)?;
     match action {
         Action::PatchNode(patch) => {
             foreign_cordons_stay(world, patch)?;
@@ -24,6 +26,7 @@ pub fn judge(world: &World, ledger: &Ledger, action: &Action) -> Held {
                 ceilings(world, patch)?;
                 stopped_picks_none(world, patch)?;
                 picks_where_it_may(world, patch)?;
+                first_ones_first(world, patch)?;
                 orders_are_new(world, ledger, patch, record)?;
             }
             Ok(())
@@ -70,7 +73,7 @@ fn open<'a>(world: &'a World, rollout: &str, node: &'a Node) -> Option<&'a Recor
 }
 
 /// Returns the record that a pick begins.
-fn picks<'a>(world: &World, patch: &'a NodePatch) -> Option<&'a Record> {
+pub fn picks<'a>(world: &World, patch: &'a NodePatch) -> Option<&'a Record> {
     let node = world.input.observed.nodes.get(&patch.node)?;
     let begun = patch.record.as_ref()?;
     let known = record(world, &patch.rollout, node).map(|record| record.visit);

@@ -12,6 +12,7 @@ mod draw;
 mod edit_during_reboot;
 mod event;
 mod fleet;
+mod floor;
 mod happen;
 mod invariants;
 mod kills;

@@ -1,0 +1,81 @@
+//! The safety floor: what is new to the cluster begins on few nodes, and a stop stops.
+
+use nodewright::model::{Action, Node, NodePatch, Package, Record, Stage, State};
+use nodewright::plan::world::World;
+
+use super::invariants::picks;
+use super::story::Broken;
+
+/// Looks at a pick: what it begins must have ended well somewhere, or be among the first.
+///
+/// A daemon whose caches are behind answers for what it has read.
+pub fn first_ones_first(world: &World, patch: &NodePatch) -> Result<(), Broken> {
+    let known = world.known();
+    let Some(limit) = world.input.floor.first_use else { return Ok(()) };
+    if known.resources.get(&patch.rollout).is_none_or(|resource| resource.deleting) {
+        return Ok(());
+    }
+    let entries = patch.entries.iter().flat_map(|entries| entries.values());
+    for entry in entries.filter(|entry| entry.state != State::Complete) {
+        let installs = !matches!(entry.stage, Stage::Uninstall | Stage::UninstallInterrupt);
+        let Some(name) = entry.snapshot.as_ref().filter(|_| installs) else { continue };
+        let Some(snapshot) = known.snapshots.get(name) else { continue };
+        let package = &snapshot.package;
+        // A node that had it may be picked anew in the same tick.
+        let ended = |stage: &Stage| matches!(stage, Stage::Config | Stage::PostInterrupt);
+        let mut done = world.completed.iter();
+        if done.any(|(_, _, of, stage, _)| of == name && ended(stage)) {
+            continue;
+        }
+        if known.nodes.values().any(|node| has_had(world, package, node)) {
+            continue;
+        }
+        let others = known.nodes.values().filter(|node| node.name != patch.node);
+        let at_work = others.filter(|node| is_getting(world, name, node)).count() + 1;
+        if at_work > limit as usize {
+            let detail = format!("{} begins on {} as number {at_work}", package.id(), patch.node);
+            return Err(Broken::new("first ones first", detail));
+        }
+    }
+    Ok(())
+}
+
+fn is_visited(world: &World, rollout: &str, node: &Node) -> bool {
+    let resource = world.known().resources.get(rollout);
+    let record = resource.and_then(|resource| node.record(rollout, &resource.uid));
+    record.is_some_and(Record::is_open)
+}
+
+fn has_had(world: &World, package: &Package, node: &Node) -> bool {
+    node.rollouts.iter().filter(|(name, _)| !is_visited(world, name, node)).any(|(_, state)| {
+        state.entries.values().any(|entry| {
+            let snapshot = entry.snapshot.as_ref().map(|it| world.known().snapshots.get(it));
+            // The clean-up takes what nothing wants any more, and upstream leaves none.
+            let same = snapshot.is_none_or(|it| it.is_none_or(|it| it.package == *package));
+            entry.id() == package.id() && same && entry.state == State::Complete
+        })
+    })
+}
+
+fn is_getting(world: &World, snapshot: &String, node: &Node) -> bool {
+    node.rollouts.iter().filter(|(name, _)| is_visited(world, name, node)).any(|(_, state)| {
+        state.entries.values().any(|entry| {
+            entry.snapshot.as_ref() == Some(snapshot) && entry.state != State::Complete
+        })
+    })
+}
+
+/// While somebody has stopped everything, nothing new is disturbed. What a frozen daemon has in its
+/// hands is older than a stop that counts: whoever stops waits until it is obeyed.
+pub fn stopped_disturbs_nobody(world: &World, action: &Action) -> Result<(), Broken> {
+    let disturbs = match action {
+        Action::PatchNode(patch) => {
+            patch.unschedulable == Some(true) || picks(world, patch).is_some()
+        }
+        other => matches!(other, Action::Evict(_) | Action::CreateExecutor(_)),
+    };
+    if disturbs && world.input.halt.is_some() && !world.is_behind() {
+        return Err(Broken::new("stopped disturbs nobody", format!("{action:?}")));
+    }
+    Ok(())
+}
