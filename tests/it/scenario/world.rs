@@ -201,15 +201,7 @@ impl World {
 
 /// Returns the safety floor that these flags amount to, as `run` and `explain` have them.
 pub fn floor(flags: &[&str]) -> Result<Floor, String> {
-    match flags {
-        [] => Ok(Floor::default()),
-        ["--compat", "upstream"] => {
-            Ok(Floor { max_disturbed_percent: 100, stop_after: None, ..Floor::default() })
-        }
-        _ => {
-            let all = ["start"].iter().chain(flags);
-            let parsed = FloorFlags::try_parse_from(all).map_err(|error| error.to_string())?;
-            Ok(parsed.floor.floor())
-        }
-    }
+    let all = ["start"].iter().chain(flags);
+    let parsed = FloorFlags::try_parse_from(all).map_err(|error| error.to_string())?;
+    Ok(parsed.floor.floor())
 }
