@@ -83,7 +83,7 @@ fn plan_visits<'a>(scope: &'a Scope<'a>, done: &Done, plan: &mut Plan) -> bool {
     let through = verdicts.values().all(|verdict| verdict.kind == VerdictKind::Done);
     if deletion::finish(scope.input, &scope.rollout.name, scope.resource, through, plan) {
         show(scope, verdicts, memory, plan);
-        return begun || unsettled;
+        return false; // Nothing is run from it any more.
     }
     write_status(scope, &verdicts, memory, plan);
     plan.verdicts.insert(scope.rollout.name.clone(), verdicts);

@@ -11,23 +11,23 @@ use nodewright::plan::world::{End, Fate, Images, World};
 
 use super::builders::{PackageExt, WorldExt, package, rollout, world};
 
-fn kernel(version: &str) -> nodewright::model::Package {
+pub(super) fn kernel(version: &str) -> nodewright::model::Package {
     package("kernel", version).interrupting(InterruptKind::Reboot)
 }
 
-fn fleet(nodes: u32, budget: u32) -> World {
+pub(super) fn fleet(nodes: u32, budget: u32) -> World {
     let mut world = world(nodes, rollout(budget, vec![kernel("1.0.0")]));
     world.images = Images::Pulled;
     world
 }
 
-fn pulls(world: &World) -> Vec<&Executor> {
+pub(super) fn pulls(world: &World) -> Vec<&Executor> {
     let all = world.input.observed.executors.values();
     all.filter(|executor| executor.group == Group::Pull).collect()
 }
 
 /// Lets the pulls of some nodes fail as a kubelet tells of it.
-fn break_pulls(world: &mut World, reason: &str, nodes: impl Fn(&str) -> bool) {
+pub(super) fn break_pulls(world: &mut World, reason: &str, nodes: impl Fn(&str) -> bool) {
     for executor in world.input.observed.executors.values_mut() {
         let is_meant = executor.group == Group::Pull && nodes(&executor.visit.node);
         if is_meant && executor.is_active() {
