@@ -33,7 +33,7 @@ pub(crate) fn pick<'a>(scope: &Scope<'a>, node: &'a Node, place: &Place<'_>) -> 
         drain_start: None,
     };
     reapply::begin(scope, node, &mut draft);
-    let again = !draft.record.interrupts_due.is_empty() || draft.entries != *scope.entries(node);
+    let again = draft.entries != *scope.entries(node);
     let entries = draft.entries.clone();
     let owed = if again { Some(draft.record.clone()) } else { before.cloned() };
     let standings = due::standings(scope, &entries, owed.as_ref());

@@ -41,7 +41,7 @@ pub(crate) fn needs<'a>(scope: &Scope<'a>, node: &'a Node) -> Option<BTreeMap<St
     let mut needs = due::needs(scope, &left, scope.record(node));
     for (package, entry) in lost(scope, entries) {
         let due = needs.remove(&package.name).and_then(|need| need.interrupt);
-        let interrupt = if is_complete(entry, package) {
+        let interrupt = if entry.is(Stage::PostInterrupt, State::Complete) {
             Interrupt::merge(due.iter().chain(&without_reboot(package)))
         } else {
             due
@@ -116,10 +116,4 @@ fn lost<'a>(scope: &Scope<'a>, entries: &'a Entries) -> Vec<(&'a Package, &'a En
 /// would happen for the reboot to be proven by.
 fn without_reboot(package: &Package) -> Option<Interrupt> {
     package.interrupt.clone().filter(|interrupt| interrupt.kind != InterruptKind::Reboot)
-}
-
-/// Returns whether nothing more would run for the entry but for the reboot.
-fn is_complete(entry: &Entry, package: &Package) -> bool {
-    entry.is(due::last_stage(package), State::Complete)
-        || entry.is(Stage::PostInterrupt, State::Complete)
 }
