@@ -1,7 +1,7 @@
 //! Conditions in upstream's words (upstream contract A.7), bounded at any size of fleet.
 
 use nodewright::model::{Condition, InterruptKind};
-use nodewright::plan::world::{Fate, World};
+use nodewright::plan::world::{End, Fate, World};
 
 use super::builders::{PackageExt, WorldExt, package, pod, policy, rollout, world};
 
@@ -106,4 +106,35 @@ fn an_annotation_that_cannot_be_read_blocks_the_deletion_and_names_the_way_out()
     let (_, reason, message) = told(&world, "DeletionBlocked");
     assert_eq!(reason, "MalformedNodeState");
     assert!(message.ends_with("repair or remove the annotation on the node"), "{message}");
+}
+
+#[test]
+fn what_has_an_interrupt_of_either_kind_does_not_run_beside_the_workloads() {
+    let motd = || package("motd", "1.0.0");
+    for (case, wanted, beside) in [
+        ("none", motd(), true),
+        ("its own", motd().interrupting(InterruptKind::Service), false),
+        ("one of a key", motd().on_config("a", InterruptKind::Service), false),
+    ] {
+        let world = world(1, rollout(1, vec![wanted]));
+        assert_eq!(told(&world, "RunsBesideWorkloads").0, beside, "{case}");
+    }
+}
+
+#[test]
+fn an_uninstall_is_told_while_it_runs_and_when_it_fails() {
+    let mut world = world(1, rollout(1, vec![package("motd", "1.0.0").with_uninstall()]));
+    world.run();
+    assert_eq!(condition(&world, "UninstallInProgress"), None);
+    world.set_rollout(rollout(1, vec![package("motd", "1.0.0").with_uninstall().asked_to_go()]));
+    world.settle();
+    let message = "uninstalling motd|1.0.0 on 1 node (node-00)";
+    assert_eq!(told(&world, "UninstallInProgress").2, message);
+    assert_eq!(condition(&world, "UninstallFailed"), None);
+    world.finish_all(End::Failure);
+    world.settle();
+    assert_eq!(condition(&world, "UninstallInProgress"), None);
+    let (_, reason, message) = told(&world, "UninstallFailed");
+    assert_eq!(reason, "UninstallPodFailing");
+    assert!(message.starts_with("uninstall of motd|1.0.0 fails on 1 node (node-00)"), "{message}");
 }

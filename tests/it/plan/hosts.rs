@@ -1,6 +1,6 @@
 //! Hosts that change under their Node object: replaced, made anew, rebooted by others.
 
-use nodewright::model::{InterruptKind, Node, Outcome, Record, Rollout, TaintEffect};
+use nodewright::model::{InterruptKind, Node, Outcome, Record, Rollout, Stage, State, TaintEffect};
 use nodewright::plan::world::{End, Fate, World};
 
 use super::builders::{PackageExt, WorldExt, package, rollout, world};
@@ -198,6 +198,29 @@ fn c11_everything_is_applied_again_after_a_reboot_of_somebody_else_and_once() {
     assert_eq!(world.reboots["node-00"], 2, "a reboot that has just been is not owed again");
 }
 
+/// Also what waits for another package is begun in the record, with nothing left of before.
+#[test]
+fn what_is_applied_again_begins_anew_with_the_image_of_now() {
+    let mut world = forgetful(kernel());
+    let node = world.input.observed.nodes.get_mut("node-00").expect("the node");
+    let state = node.rollouts.get_mut("tuning").expect("visited");
+    for entry in state.entries.values_mut() {
+        entry.restarts = Some(3);
+        entry.image = "registry.example/before".to_owned();
+        entry.container_sha = Some("sha256:before".to_owned());
+    }
+    world.reboot("node-00");
+    world.pass(60);
+    world.settle();
+    for entry in world.input.observed.nodes["node-00"].entries("tuning").values() {
+        assert_eq!((entry.stage, entry.state), (Stage::Apply, State::InProgress));
+        let name = &entry.name;
+        assert_eq!((entry.restarts, entry.since), (None, Some(world.input.now)), "{name}");
+        assert_eq!(entry.image, format!("registry.example/{name}"));
+        assert_eq!(entry.container_sha, None, "{name}");
+    }
+}
+
 #[test]
 fn an_interrupt_that_is_no_reboot_is_owed_again_after_a_reboot() {
     let service = package("ntp", "1.0.0").interrupting(InterruptKind::Service);
@@ -271,4 +294,20 @@ fn c11_a_node_is_tainted_again_before_it_is_applied_again() {
     world.run();
     assert!(world.is_complete() && world.input.observed.nodes["node-00"].taints.is_empty());
     assert_eq!(ran(&world, "node-00", "kernel|1.0.0", "apply"), 2);
+}
+
+#[test]
+fn a_host_without_a_machine_id_is_not_taken_for_another() {
+    for (before, now, again) in
+        [("", "machine-now", 1), ("machine-before", "", 1), ("machine-before", "machine-now", 2)]
+    {
+        let mut world = world(1, kernel());
+        world.run();
+        let node = world.input.observed.nodes.get_mut("node-00").expect("the node");
+        now.clone_into(&mut node.machine_id);
+        let state = node.rollouts.get_mut("tuning").expect("visited");
+        before.clone_into(&mut state.record.as_mut().expect("its record").machine_id);
+        world.run();
+        assert_eq!(ran(&world, "node-00", "kernel|1.0.0", "apply"), again, "{before} {now}");
+    }
 }

@@ -3,6 +3,7 @@
 mod audit;
 mod audit_clauses;
 mod audit_leaving;
+mod audit_nodes;
 mod batches;
 mod beginnings;
 pub mod builders;

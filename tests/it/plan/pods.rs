@@ -3,10 +3,10 @@
 use jiff::{SignedDuration, Timestamp};
 use nodewright::model::{
     Action, AtRelease, Claim, Executor, ExecutorPhase, Group, InterruptKind, Package, Phase,
-    Reason, Record,
+    Reason, Record, Work,
 };
 use nodewright::plan::plan;
-use nodewright::plan::world::{End, World};
+use nodewright::plan::world::{End, Fate, World};
 
 use super::builders::{PackageExt, WorldExt, package, rollout, world};
 
@@ -325,4 +325,35 @@ fn a_patch_says_what_it_is_for() {
     assert_eq!(reason(&failed), Reason::Recording { group: Group::Install });
     world.end(&name, End::Success);
     assert_eq!(reason(&world), Reason::Releasing);
+}
+
+/// Both start in the same tick, so neither runs yet when the other is looked at.
+#[test]
+fn with_serial_a_package_does_not_wait_for_one_that_starts_on_another_node() {
+    let serial = |packages| {
+        let mut wanted = rollout(2, packages);
+        wanted.serial = true;
+        wanted
+    };
+    let mut world = world(1, serial(vec![package("a", "1.0.0")]));
+    world.run();
+    world.add_node("node-01", &[("pool", "gpu")]);
+    world.set_rollout(serial(vec![package("a", "1.0.0"), package("b", "1.0.0")]));
+    for _ in 0..20 {
+        let started = plan(&world.input).actions.into_iter().filter_map(|it| {
+            let Action::CreateExecutor(spec) = it else { return None };
+            (!matches!(spec.work, Work::Pull { .. }))
+                .then(|| format!("{} {}", spec.visit.node, spec.work.package().name))
+        });
+        let started: Vec<String> = started.collect();
+        if !started.is_empty() {
+            assert_eq!(started, ["node-00 b", "node-01 a"]);
+            return;
+        }
+        let (_, _, done) = world.tick(|_| Fate::Done);
+        if done == 0 {
+            world.finish_all(End::Success);
+        }
+    }
+    panic!("nothing starts");
 }

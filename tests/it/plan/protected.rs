@@ -1,6 +1,9 @@
 //! Nodes that wait for protected pods: let go after a while and put last (design §6).
 
-use nodewright::model::{BatchState, InterruptKind, Package, PodRef};
+use jiff::SignedDuration;
+use nodewright::model::{
+    BatchState, Executor, ExecutorPhase, Group, InterruptKind, Lane, Package, PodRef,
+};
 use nodewright::plan::world::{End, Fate, World};
 
 use super::builders::{PackageExt, WorldExt, package, pod, rollout, world};
@@ -130,6 +133,67 @@ fn a_node_on_which_something_ran_or_was_moved_is_not_let_go() {
     moved.pass(2 * PATIENCE_SECONDS);
     moved.settle();
     assert_eq!(cordoned(&moved), ["node-00"]);
+    let web = moved.input.observed.pods["node-00"]["ml/web"].reference.clone();
+    moved.remove_pod(&web);
+    moved.settle();
+    assert!(moved.verdict("node-00").starts_with("Wait: protected: pod ml/late"));
+    assert_eq!(cordoned(&moved), ["node-00"], "also when only the late one is left");
+}
+
+/// An executor that was refused for long and waits for its image now: nothing of it has begun.
+fn waiting_beside() -> (World, Executor) {
+    let mut world = world(2, rollout(1, vec![kernel(), package("motd", "1.0.0")]));
+    train(&mut world, "node-00");
+    let other = train(&mut world, "node-01");
+    world.settle();
+    world.remove_pod(&other);
+    world.pass(PATIENCE_SECONDS);
+    let minute_ago = world.input.now - SignedDuration::from_mins(1);
+    let mut executors = world.input.observed.executors.values_mut();
+    let motd = executors.find(|it| it.package.name == "motd" && it.group == Group::Install);
+    let motd = motd.expect("a package without an interrupt begins at once");
+    (motd.created, motd.begun, motd.running) = (minute_ago, false, None);
+    motd.phase = ExecutorPhase::Pending;
+    let motd = motd.clone();
+    (world, motd)
+}
+
+#[test]
+fn only_what_this_visit_has_here_keeps_a_node_from_being_let_go() {
+    let (mut world, motd) = waiting_beside();
+    assert!(world.verdict("node-00").starts_with("Wait: protected: pod ml/train-node-00"));
+    for (rollout, later) in [("tuning", 7), ("other", 0)] {
+        let mut world = waits_on_the_first();
+        world.settle();
+        world.pass(PATIENCE_SECONDS);
+        let mut left = motd.clone();
+        left.visit.rollout = rollout.to_owned();
+        left.visit.visit += later;
+        left.phase = ExecutorPhase::Succeeded;
+        world.input.observed.executors.insert(left.reference.name.clone(), left);
+        let plan = nodewright::plan::plan(&world.input);
+        let word = plan.verdicts["tuning"]["node-00"].reason.word();
+        assert_eq!(word, "ProtectedLast", "{rollout} {later}");
+    }
+}
+
+#[test]
+fn what_is_done_on_another_node_in_this_tick_is_no_reason_to_keep_this_one() {
+    let mut world = world(3, rollout(2, vec![kernel()]));
+    train(&mut world, "node-00");
+    let jobs = ["node-01", "node-02"].map(|node| train(&mut world, node));
+    world.settle();
+    assert_eq!(cordoned(&world), ["node-00", "node-01"]);
+    jobs.iter().for_each(|job| world.remove_pod(job));
+    world.settle();
+    world.pass(PATIENCE_SECONDS);
+    world.active().iter().for_each(|name| world.end(name, End::Success));
+    let plan = nodewright::plan::plan(&world.input);
+    assert_eq!(plan.verdicts["tuning"]["node-00"].reason.word(), "ProtectedLast");
+    let patches = |node: &str| {
+        plan.actions.iter().filter(|it| it.lane() == Lane::Node(node.to_owned())).count()
+    };
+    assert_eq!((patches("node-00"), patches("node-01")), (1, 1));
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 mod adoption;
 mod cases;
+mod conditions;
 mod credit;
 mod leftovers;
 mod status;

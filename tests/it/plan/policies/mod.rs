@@ -2,7 +2,7 @@
 
 mod changes;
 mod compartments;
-mod forecasts;
+pub(super) mod forecasts;
 mod laws;
 mod outlooks;
 mod resets;

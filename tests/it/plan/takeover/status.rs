@@ -98,16 +98,18 @@ fn a_config_change_that_needs_no_interrupt_gets_none_from_us_either() {
             .with_config("motd", "1")
             .on_config("grub", InterruptKind::Reboot)
     };
-    for (key, state, reboots) in [
-        ("motd", "in_progress", 0),
-        ("motd", "complete", 0),
-        ("grub", "in_progress", 1),
-        ("grub", "complete", 1),
+    for (stage, key, state, reboots) in [
+        ("config", "motd", "in_progress", 0),
+        ("config", "motd", "complete", 0),
+        ("config", "grub", "in_progress", 1),
+        ("config", "grub", "complete", 1),
+        // It is installed: older updates are not about it.
+        ("apply", "motd", "in_progress", 1),
     ] {
         let mut world = world(1, rollout(1, vec![kernel()]));
         let updates = &mut upstream(&mut world).config_updates;
         updates.entry("kernel".to_owned()).or_default().insert(key.to_owned());
-        leave(&mut world, "node-00", &[("kernel", "1.0.0", "config", state)]);
+        leave(&mut world, "node-00", &[("kernel", "1.0.0", stage, state)]);
         world.run();
         assert!(world.is_complete(), "{key} {state}: {}", world.verdict("node-00"));
         let rebooted = world.reboots.get("node-00").copied().unwrap_or(0);
