@@ -205,7 +205,7 @@ fn what_is_applied_again_begins_anew_with_the_image_of_now() {
     let node = world.input.observed.nodes.get_mut("node-00").expect("the node");
     let state = node.rollouts.get_mut("tuning").expect("visited");
     for entry in state.entries.values_mut() {
-        entry.restarts = Some(3);
+        (entry.restarts, entry.untried) = (Some(3), true);
         entry.image = "registry.example/before".to_owned();
         entry.container_sha = Some("sha256:before".to_owned());
     }
@@ -216,6 +216,7 @@ fn what_is_applied_again_begins_anew_with_the_image_of_now() {
         assert_eq!((entry.stage, entry.state), (Stage::Apply, State::InProgress));
         let name = &entry.name;
         assert_eq!((entry.restarts, entry.since), (None, Some(world.input.now)), "{name}");
+        assert!(!entry.untried, "{name}");
         assert_eq!(entry.image, format!("registry.example/{name}"));
         assert_eq!(entry.container_sha, None, "{name}");
     }

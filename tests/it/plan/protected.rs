@@ -120,6 +120,9 @@ fn a_node_on_which_something_ran_or_was_moved_is_not_let_go() {
     ran.pass(2 * PATIENCE_SECONDS);
     ran.settle();
     assert_eq!(cordoned(&ran), ["node-00"]);
+    ran.input.observed.executors.clear();
+    ran.settle();
+    assert_eq!(cordoned(&ran), ["node-00"], "also when nothing is left of it but the record");
 
     // The protected pod came after pods were moved: it tolerates the cordon.
     let mut moved = world(2, rollout(1, vec![kernel()]));
