@@ -433,8 +433,11 @@ fn is_recorded(node: &Node, rollout: &str, record: &Record, spec: &ExecutorSpec)
         }
 }
 
+/// By what the manifest says now: a package that goes on after an interrupt does so with its own
+/// snapshot, which may name a version that is wanted no more.
 fn dependencies_met(rollout: &Rollout, node: &Node, package: &Package) -> bool {
-    package.depends_on.iter().all(|(name, version)| {
+    let wanted = rollout.package(&package.id());
+    wanted.unwrap_or(package).depends_on.iter().all(|(name, version)| {
         node.entries(&rollout.name).values().any(|entry| {
             let ended = matches!(entry.stage, Stage::Config | Stage::PostInterrupt);
             entry.name == *name

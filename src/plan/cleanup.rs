@@ -5,14 +5,14 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
 
-use super::deletion::obstacle;
+use super::deletion::{obstacle, release_mark};
 use super::limits::{CLEAN_UP_EVERY, TOMBSTONE, after};
 use super::names::Names;
 use super::rollout::has_other_owner;
 use super::{claims, wake};
 use crate::model::{
-    Action, ConfigMapRef, Executor, Group, Input, Node, NodePatch, Outcome, Phase, Plan, Record,
-    StatusWord, VisitRef,
+    Action, ConfigMapRef, CordonMark, Executor, Group, Input, Node, NodePatch, Outcome, Phase,
+    Plan, Record, StatusWord, VisitRef,
 };
 
 /// Plans the removal of everything that is left over.
@@ -116,6 +116,7 @@ fn clean_snapshots(input: &Input, names: &Names, plan: &mut Plan) {
 fn let_go_of_strays(input: &Input, plan: &mut Plan) {
     let patched = super::rollout::busy_nodes(plan);
     for node in input.observed.nodes.values().filter(|node| !patched.contains(&node.name)) {
+        let before = plan.actions.len();
         for (name, state) in &node.rollouts {
             let Some(record) = &state.record else { continue };
             let holds = record.is_open() || (record.held && node.is_cordoned_by(name));
@@ -124,7 +125,31 @@ fn let_go_of_strays(input: &Input, plan: &mut Plan) {
             }
             leave_stray(input, node, name, record, plan);
         }
+        // One patch of a node a tick: two would be one and a Conflict.
+        if plan.actions.len() > before {
+            continue;
+        }
+        let unmarked = node.cordons.iter().find_map(|mark| match mark {
+            CordonMark::Rollout(name) => is_stray_mark(input, node, name).then_some(name),
+            CordonMark::RuntimeRequired => None,
+        });
+        plan.actions.extend(unmarked.map(|name| release_mark(node, name)));
     }
+}
+
+/// Returns whether our mark is all that is left of a visit: a person took its record away, and the
+/// node is not selected any more, so that no visit will follow.
+fn is_stray_mark(input: &Input, node: &Node, rollout: &str) -> bool {
+    let state = node.rollouts.get(rollout);
+    let read = state.is_none_or(|state| state.record.is_none() && state.malformed.is_none());
+    let unselected = input.observed.resources.contains_key(rollout)
+        && input.desired.rollouts.get(rollout).is_some_and(|it| !it.selects(&node.labels));
+    let mut executors = input.observed.executors.values();
+    let runs = executors.any(|it| {
+        let here = it.visit.node == node.name && it.visit.rollout == rollout;
+        here && it.group != Group::Pull && it.is_active()
+    });
+    read && unselected && !runs && claims::delays_release(node).is_none()
 }
 
 fn leave_stray(input: &Input, node: &Node, rollout: &str, record: &Record, plan: &mut Plan) {

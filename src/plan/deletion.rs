@@ -262,7 +262,7 @@ fn release_when_safe(
 }
 
 /// Takes our mark off, and the cordon with it where nobody else holds it; says nothing else.
-fn release_mark(node: &Node, rollout: &str) -> Action {
+pub(crate) fn release_mark(node: &Node, rollout: &str) -> Action {
     let others = super::rollout::has_other_owner(node, rollout);
     Action::PatchNode(NodePatch {
         cordon_mark: Some(false),

@@ -256,15 +256,23 @@ fn unfinished_predecessor(scope: &Scope<'_>, node: &Node, done: &Done) -> Option
     // A node that a failure of ours keeps is disturbed already: it uses up the earlier rollout's
     // budget until it is mended, so that one may wait for us.
     let goes_first = is_awaited || is_kept_after_failure(scope, node);
-    let blocking = earlier.into_iter().find(|other| match other.sequencing {
-        Sequencing::All if !goes_first && !scope.awaited_by.contains(other.name.as_str()) => {
-            !done.everywhere(&other.name)
+    for other in earlier {
+        let awaits_us = scope.awaited_by.contains(other.name.as_str());
+        let blocks = match other.sequencing {
+            Sequencing::All if !goes_first && !awaits_us => !done.everywhere(&other.name),
+            Sequencing::Node | Sequencing::All => {
+                other.selects(&node.labels) && !done.on(&other.name, &node.name)
+            }
+        };
+        if blocks {
+            return Some(other.name.clone());
         }
-        Sequencing::Node | Sequencing::All => {
-            other.selects(&node.labels) && !done.on(&other.name, &node.name)
+        // What comes after one that waits for us waits for that one everywhere.
+        if awaits_us && !done.everywhere(&other.name) {
+            return None;
         }
-    });
-    blocking.map(|other| other.name.clone())
+    }
+    None
 }
 
 /// Returns whether a visit of ours failed on the node and left it cordoned.

@@ -10,6 +10,7 @@ use nodewright::plan::plan;
 use nodewright::plan::world::{End, World};
 
 use super::builders::{PackageExt, WorldExt, package, rollout, world};
+use super::selection::pool;
 
 const HERE: &str = "node-00";
 
@@ -197,4 +198,29 @@ fn the_pods_of_a_visit_go_together_a_minute_after_the_last_ended_at_a_half_or_fu
         executor.terminating = true;
     }
     assert_eq!(deletes(&world), 0, "they go already");
+}
+
+/// A person's reset takes the record away, the mark stays, and no visit follows.
+#[test]
+fn a_mark_without_a_record_goes_when_the_node_is_no_longer_selected() {
+    let kernel = package("kernel", "1.0.0").interrupting(InterruptKind::Reboot);
+    let mut wanted = rollout(1, vec![kernel]);
+    wanted.nodes = pool("gpu");
+    for runs in [false, true] {
+        let mut world = world(1, wanted.clone());
+        node(&mut world).labels.insert("pool".to_owned(), "gpu".to_owned());
+        world.settle();
+        assert!(node(&mut world).is_cordoned_by("tuning"));
+        node(&mut world).rollouts.remove("tuning");
+        node(&mut world).labels.insert("pool".to_owned(), "cpu".to_owned());
+        if !runs {
+            world.input.observed.executors.clear();
+        }
+        world.settle();
+        assert_eq!(node(&mut world).unschedulable, runs, "not under a pod that still runs");
+        world.finish_all(End::Success);
+        world.settle();
+        assert!(!node(&mut world).unschedulable);
+        assert!(node(&mut world).cordons.is_empty());
+    }
 }

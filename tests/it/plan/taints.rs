@@ -146,6 +146,24 @@ fn d17_nor_where_the_startup_taint_keeps_it_off_on_other_nodes_only() {
     assert!(world.is_complete(), "{}", world.verdict("node-01"));
 }
 
+/// Three in a row: the last one's taint keeps the first off elsewhere, for which the second waits
+/// everywhere.
+#[test]
+fn d17_nor_where_another_waits_for_the_one_that_the_taint_keeps_off() {
+    let mut world = world(2, required("tuning"));
+    for (name, priority, selects) in [("early", 1, "early"), ("middle", 2, "middle")] {
+        let mut other = rollout(2, vec![package(name, "1.0.0")]);
+        (other.name, other.priority) = (name.to_owned(), priority);
+        (other.sequencing, other.nodes) = (Sequencing::All, pool(selects));
+        world.set_rollout(other);
+    }
+    node(&mut world, "node-00").labels.insert("pool".to_owned(), "early".to_owned());
+    node(&mut world, "node-01").labels.insert("pool".to_owned(), "middle".to_owned());
+    node(&mut world, "node-00").taints = vec![runtime()];
+    world.run();
+    assert!(world.is_complete(), "{}", world.verdict("node-01"));
+}
+
 #[test]
 fn cordon_after_leaves_the_node_cordoned_in_the_same_patch_and_others_respect_it() {
     let mut wanted = required("tuning");

@@ -75,6 +75,7 @@ const ROWS_RARE: &[(Seen, Step)] = &[
     (Seen::AfterInterrupt, Step::Remove),
     (Seen::Spent, Step::Rest),
     (Seen::Spent, Step::Adopt),
+    (Seen::Spent, Step::Leave),
     (Seen::Spent, Step::Remove),
     (Seen::Spent, Step::Later),
 ];

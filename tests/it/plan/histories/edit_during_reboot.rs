@@ -245,7 +245,19 @@ impl Story {
             .map(|(name, node)| {
                 let begun = self.interrupts.keys().filter(|(node, _)| node == name).count();
                 let mut entries = node.entries("tuning").values().filter(|it| it.name == "kernel");
-                let is_other = |entry: &Entry| entry.snapshot.as_ref() != Some(&original);
+                // What is on record only, and has no pod, is left without a trace.
+                let runs = |entry: &Entry| {
+                    let mut executors = self.world.input.observed.executors.values();
+                    executors.any(|it| {
+                        it.group != Group::Pull
+                            && it.visit.node == *name
+                            && it.package == entry.id()
+                    })
+                };
+                let is_other = |entry: &Entry| {
+                    let tried = !entry.untried || runs(entry);
+                    tried && entry.snapshot.as_ref() != Some(&original)
+                };
                 let to_come = match self.commit {
                     Edit::Config
                     | Edit::Image

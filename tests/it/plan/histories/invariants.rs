@@ -389,7 +389,10 @@ fn order(world: &World, ledger: &Ledger, spec: &ExecutorSpec) -> Held {
         let detail = format!("config of {} on {}", package.id(), spec.visit.node);
         return Err(Broken::new("order", detail));
     }
-    for (parent, version) in &package.depends_on {
+    let wanted = world.input.desired.rollouts[&spec.visit.rollout].packages.get(&package.name);
+    let wanted = wanted.filter(|wanted| wanted.version.as_str() == version);
+    // What it waits for is what the manifest says now, also where its own snapshot is older.
+    for (parent, version) in &wanted.unwrap_or(package).depends_on {
         let there = host
             .get(parent)
             .is_some_and(|installed| installed.version == *version && installed.config.is_some());
