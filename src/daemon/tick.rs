@@ -289,6 +289,10 @@ impl Loop {
 
     /// Says why nothing is disturbed any more, whatever the rollout.
     fn halt(&self) -> Option<Reason> {
+        // Nothing is done then, and nothing read: that upstream leads is the reason to give.
+        if self.rival.leads.is_some() {
+            return None;
+        }
         let standing = self.revisions.standing();
         if let Some(note) = &standing.stop {
             return Some(Reason::StoppedByHand { note: note.clone() });
