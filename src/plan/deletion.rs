@@ -12,6 +12,7 @@
 use jiff::Timestamp;
 
 use super::cleanup::release;
+use super::leave;
 use super::limits::{REBOOT_DEADLINE, START_DEADLINE, after};
 use super::names::Named;
 use super::select::Scope;
@@ -318,10 +319,13 @@ fn still_runs(input: &Input, rollout: &str, plan: &mut Plan) -> bool {
 }
 
 /// Returns what takes our keys off the node; `None` where there are none. What a package left on
-/// the host stays named, so that a resource of this name that comes back finds it.
+/// the host stays named, so that a resource of this name that comes back finds it; not where the
+/// host is another one since: nothing of it is there.
 fn cleaning(node: &Node, rollout: &str) -> Option<Action> {
     let state = node.rollouts.get(rollout)?;
-    let keep_entries = !state.entries.is_empty() || state.malformed.is_some();
+    let record = state.record.as_ref();
+    let is_replaced = record.is_some_and(|record| leave::replaced(record, node).is_some());
+    let keep_entries = (!state.entries.is_empty() && !is_replaced) || state.malformed.is_some();
     let dirty = state.record_text.is_some()
         || state.status.is_some()
         || state.drain_start.is_some()

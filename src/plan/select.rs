@@ -253,9 +253,10 @@ fn unfinished_predecessor(scope: &Scope<'_>, node: &Node, done: &Done) -> Option
     earlier.retain(|other| !waits_for_us(scope.input, scope.rollout, other, node));
     // What must be complete everywhere may wait, over others, for the one that waits for us.
     let is_awaited = earlier.len() < all;
-    // A node that a failure of ours keeps is disturbed already: it uses up the earlier rollout's
-    // budget until it is mended, so that one may wait for us.
-    let goes_first = is_awaited || is_kept_after_failure(scope, node);
+    // A node that we keep cordoned, as after a failure, is disturbed already: it uses up the
+    // earlier rollout's budget until it is mended, so that one may wait for us.
+    let keeps = node.unschedulable && node.is_cordoned_by(&scope.rollout.name);
+    let goes_first = is_awaited || keeps;
     for other in earlier {
         let awaits_us = scope.awaited_by.contains(other.name.as_str());
         let blocks = match other.sequencing {
@@ -273,13 +274,6 @@ fn unfinished_predecessor(scope: &Scope<'_>, node: &Node, done: &Done) -> Option
         }
     }
     None
-}
-
-/// Returns whether a visit of ours failed on the node and left it cordoned.
-fn is_kept_after_failure(scope: &Scope<'_>, node: &Node) -> bool {
-    let record = scope.record(node);
-    let failed = record.is_some_and(|it| it.held && it.outcome == Some(Outcome::Erroring));
-    failed && node.unschedulable && node.is_cordoned_by(&scope.rollout.name)
 }
 
 /// Returns whether an earlier rollout is kept off the node by the very taint that goes only when

@@ -96,3 +96,20 @@ fn an_uninstall_that_interrupts_pulls_what_was_installed_and_then_the_resource_g
         assert!(world.input.observed.nodes["node-00"].entries("tuning").is_empty());
     }
 }
+
+/// Without the record nobody could tell later that the host is another one.
+#[test]
+fn what_was_on_a_host_that_was_replaced_is_not_named_when_its_resource_goes() {
+    for replaced in [false, true] {
+        let mut world = world(1, rollout(1, vec![package("agent", "1.0.0")]));
+        world.run();
+        if replaced {
+            world.replace_host("node-00");
+        }
+        delete(&mut world);
+        world.run();
+        assert!(is_gone(&world));
+        let left = if replaced { "none" } else { "1.0.0 config complete" };
+        assert_eq!(world.entry("node-00", "agent"), left);
+    }
+}

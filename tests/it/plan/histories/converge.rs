@@ -35,7 +35,9 @@ impl Story {
             // Its batch, or its node, is held up by what says whom it needs.
             let behind = stuck
                 && match &verdict.reason {
-                    Reason::WaitingForBatch { .. } | Reason::OtherRollout { .. } => true,
+                    Reason::WaitingForBatch { .. }
+                    | Reason::FirstUse { .. }
+                    | Reason::OtherRollout { .. } => true,
                     // It waits for a rollout that such a node holds up.
                     Reason::TaintNotTolerated { taint } => taint.starts_with(RUNTIME_TAINT),
                     _ => false,
