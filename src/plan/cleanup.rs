@@ -9,7 +9,7 @@ use super::deletion::{obstacle, release_mark};
 use super::limits::{CLEAN_UP_EVERY, TOMBSTONE, after};
 use super::names::Names;
 use super::rollout::has_other_owner;
-use super::{claims, wake};
+use super::{claims, takeover, wake};
 use crate::model::{
     Action, ConfigMapRef, CordonMark, Executor, Group, Input, Node, NodePatch, Outcome, Phase,
     Plan, Record, StatusWord, VisitRef,
@@ -149,6 +149,13 @@ fn is_stray_mark(input: &Input, node: &Node, rollout: &str) -> bool {
         let here = it.visit.node == node.name && it.visit.rollout == rollout;
         here && it.group != Group::Pull && it.is_active()
     });
+    // Nor under what upstream's operator began and has not ended.
+    let mut works = input.observed.upstream.values();
+    let runs = runs
+        || works.any(|work| {
+            let here = work.node == node.name && work.rollout == rollout;
+            here && !takeover::is_over(input, work)
+        });
     read && unselected && !runs && claims::delays_release(node).is_none()
 }
 

@@ -15,7 +15,7 @@ use super::rollout::has_other_owner;
 use super::select::Scope;
 use super::wake;
 use crate::model::{
-    Action, Entries, Entry, ExecutorPhase, Group, Interrupt, InterruptKind, Memory, Node,
+    Action, Entries, Entry, ExecutorPhase, Group, Input, Interrupt, InterruptKind, Memory, Node,
     NodePatch, Outcome, Package, PackageId, Plan, Reason, Stage, State, StatusWord, UpstreamKind,
     UpstreamMaps, UpstreamStatus, UpstreamWork, Verdict, VerdictKind,
 };
@@ -38,7 +38,7 @@ pub(crate) fn settle<'a>(scope: &Scope<'a>, node: &'a Node, plan: &mut Plan) -> 
         plan.actions.push(Action::PatchNode(patch));
         return Some(Verdict::act(Reason::Recording { group: Group::Install }));
     }
-    let over = own.iter().filter(|work| is_over(scope, work));
+    let over = own.iter().filter(|work| is_over(scope.input, work));
     let mut over = over.filter(|work| !work.terminating).peekable();
     if over.peek().is_some() {
         plan.actions.extend(over.map(|work| Action::DeleteUpstreamWork {
@@ -52,7 +52,7 @@ pub(crate) fn settle<'a>(scope: &Scope<'a>, node: &'a Node, plan: &mut Plan) -> 
     let rollouts = &scope.input.desired.rollouts;
     let first = works.iter().find(|work| {
         let owner = rollouts.get(&work.rollout);
-        !is_over(scope, work) || owner.is_some_and(|owner| owner.selects(&node.labels))
+        !is_over(scope.input, work) || owner.is_some_and(|owner| owner.selects(&node.labels))
     })?;
     if first.phase == ExecutorPhase::Pending && first.reference.kind == UpstreamKind::Pod {
         wake(plan, after(first.seen, START_DEADLINE));
@@ -190,13 +190,13 @@ fn waits_for(work: &UpstreamWork) -> Reason {
 
 /// Returns whether the object will do nothing more: it ended, or it never started. A bare pod
 /// whose image cannot be pulled waits for ever, and nothing of it ran.
-fn is_over(scope: &Scope<'_>, work: &UpstreamWork) -> bool {
+pub(crate) fn is_over(input: &Input, work: &UpstreamWork) -> bool {
     match work.phase {
         ExecutorPhase::Succeeded | ExecutorPhase::Failed => true,
         ExecutorPhase::Running => false,
         ExecutorPhase::Pending => {
             work.reference.kind == UpstreamKind::Pod
-                && scope.input.now >= after(work.seen, START_DEADLINE)
+                && input.now >= after(work.seen, START_DEADLINE)
         }
     }
 }
@@ -312,7 +312,8 @@ fn rebooted<'a>(scope: &Scope<'a>, node: &'a Node, own: &[&UpstreamWork], entrie
     if !node.ready || seen.is_none_or(|seen| *seen == node.boot_id) {
         return;
     }
-    let runs = |id: &PackageId| own.iter().any(|work| work.package == *id && !is_over(scope, work));
+    let runs =
+        |id: &PackageId| own.iter().any(|work| work.package == *id && !is_over(scope.input, work));
     let winner = entries.iter().find(|(id, entry)| {
         let package = scope.rollout.package(id);
         let interrupt = package.and_then(|package| interrupt_in_scope(scope, package, entry));

@@ -9,6 +9,7 @@ use nodewright::plan::plan;
 use nodewright::plan::world::World;
 
 use super::super::builders::{PackageExt, WorldExt, noon, package, rollout, world};
+use super::super::selection::pool;
 use super::{cordon, job, leave, upstream};
 
 const HERE: &str = "node-00";
@@ -186,4 +187,20 @@ fn an_upgrade_that_upstream_ended_leaves_one_entry_of_its_package() {
     world.run();
     assert!(world.is_complete());
     assert!(super::ran(&world, HERE).iter().all(|ran| !ran.starts_with("motd")));
+}
+
+/// Nobody selects the node any more: its cordon goes, and not under a pod that may be at work.
+#[test]
+fn a_mark_on_a_node_that_nobody_selects_goes_when_upstreams_work_is_over() {
+    for phase in [ExecutorPhase::Running, ExecutorPhase::Succeeded] {
+        let mut wanted = rollout(1, vec![package("kernel", "1.0.0")]);
+        wanted.nodes = pool("another");
+        let mut world = world(1, wanted);
+        cordon(&mut world, HERE);
+        job(&mut world, HERE, "kernel", Stage::Interrupt, phase);
+        world.settle();
+        let runs = phase == ExecutorPhase::Running;
+        assert_eq!(node(&mut world).unschedulable, runs, "{phase:?}");
+        assert_eq!(node(&mut world).cordons.is_empty(), !runs, "{phase:?}");
+    }
 }
