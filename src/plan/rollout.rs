@@ -8,8 +8,8 @@ use super::{
     Done, batch, claims, cleanup, deletion, due, protect, repair, status, takeover, visit,
 };
 use crate::model::{
-    Action, CordonMark, Memory, Node, NodePatch, Package, Plan, Reason, SnapshotSpec, StatusWrite,
-    UpstreamMaps, Urgency, Verdict, VerdictKind,
+    Action, CordonMark, Memory, Node, NodePatch, Package, Plan, Reason, SnapshotSpec, Status,
+    StatusWrite, UpstreamMaps, Urgency, Verdict, VerdictKind,
 };
 
 /// Plans one rollout into `plan`.
@@ -92,9 +92,20 @@ fn plan_visits<'a>(scope: &'a Scope<'a>, done: &Done, plan: &mut Plan) -> bool {
 
 /// Shows verdicts and status in a tick that writes something else to the resource.
 fn show(scope: &Scope<'_>, verdicts: BTreeMap<String, Verdict>, memory: Memory, plan: &mut Plan) {
-    let status = status::status(scope, &verdicts, memory, &BTreeMap::new());
+    let status = status_now(scope, &verdicts, memory, plan);
     plan.statuses.insert(scope.rollout.name.clone(), status);
     plan.verdicts.insert(scope.rollout.name.clone(), verdicts);
+}
+
+/// Returns the status that these verdicts, and what is to come, amount to.
+fn status_now(
+    scope: &Scope<'_>,
+    verdicts: &BTreeMap<String, Verdict>,
+    memory: Memory,
+    plan: &Plan,
+) -> Status {
+    let outlooks = plan.outlooks.get(&scope.rollout.name);
+    status::status(scope, verdicts, memory, outlooks.unwrap_or(&BTreeMap::new()))
 }
 
 /// Returns why a node without a visit is not picked; `None` makes it a candidate.
@@ -221,11 +232,10 @@ pub(crate) fn is_named(scope: &Scope<'_>, package: &Package) -> bool {
 fn write_status(
     scope: &Scope<'_>,
     verdicts: &BTreeMap<String, Verdict>,
-    memory: crate::model::Memory,
+    memory: Memory,
     plan: &mut Plan,
 ) {
-    let outlooks = plan.outlooks.get(&scope.rollout.name).cloned().unwrap_or_default();
-    let status = status::status(scope, verdicts, memory, &outlooks);
+    let status = status_now(scope, verdicts, memory, plan);
     let upstream = takeover::maps(scope);
     if scope.resource.status.as_ref() != Some(&status) || upstream == UpstreamMaps::Drop {
         let before = scope.resource.status.as_ref();
