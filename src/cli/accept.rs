@@ -6,10 +6,9 @@
 use super::Exit;
 use super::environment::Environment;
 use super::error::{CliError, ErrorKind};
-use super::kubernetes::{self, ClusterArgs};
+use super::kubernetes::{self, ClusterArgs, DaemonArgs};
 use super::logging::{self, LogFormat};
 use super::out::stdout;
-use super::values;
 use crate::clock::Clock;
 use crate::cluster::source_state::{SourceState, SourceStates};
 use crate::git::{CommitId, Revision};
@@ -24,22 +23,16 @@ pub struct AcceptArgs {
     /// The commit, with all its 40 digits; the status names it.
     #[arg(value_name = "COMMIT")]
     commit: CommitId,
-    /// Finds the daemon in this namespace.
-    #[arg(
-        long,
-        value_name = "NAME",
-        default_value = "nodewright",
-        value_parser = values::name,
-        help_heading = "Kubernetes"
-    )]
-    namespace: String,
+    /// Where the daemon is.
+    #[command(flatten)]
+    daemon: DaemonArgs,
     /// Which cluster to talk to.
     #[command(flatten)]
     kubernetes: ClusterArgs,
 }
 
 pub(super) fn main(args: &AcceptArgs, environment: &Environment) -> Result<Exit, CliError> {
-    let AcceptArgs { commit, namespace, kubernetes } = args;
+    let AcceptArgs { commit, daemon: DaemonArgs { namespace }, kubernetes } = args;
     let clock = Clock::real();
     logging::start(LogFormat::Text, environment, clock)?;
     let said: Result<String, CliError> = super::runtime()?.block_on(async {

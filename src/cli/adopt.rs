@@ -10,10 +10,9 @@ use tokio_util::sync::CancellationToken;
 use super::Exit;
 use super::environment::Environment;
 use super::error::{CliError, ErrorKind};
-use super::kubernetes::{self, ClusterArgs};
+use super::kubernetes::{self, ClusterArgs, DaemonArgs};
 use super::logging::{self, LogFormat};
 use super::out::stdout;
-use super::values;
 use crate::clock::Clock;
 use crate::cluster::source_state::SourceStates;
 use crate::cluster::upstream_lease::{Rival, Rivals};
@@ -37,15 +36,9 @@ pub struct AdoptArgs {
     /// Also says for every node what would be done.
     #[arg(long)]
     dry_run: bool,
-    /// The namespace that the daemon will run in.
-    #[arg(
-        long,
-        value_name = "NAME",
-        default_value = "nodewright",
-        value_parser = values::name,
-        help_heading = "Kubernetes"
-    )]
-    namespace: String,
+    /// Where the daemon is.
+    #[command(flatten)]
+    daemon: DaemonArgs,
     /// Which cluster to talk to.
     #[command(flatten)]
     kubernetes: ClusterArgs,
@@ -58,7 +51,7 @@ struct Found {
 }
 
 pub(super) fn main(args: &AdoptArgs, environment: &Environment) -> Result<Exit, CliError> {
-    let AdoptArgs { dry_run, namespace, kubernetes } = args;
+    let AdoptArgs { dry_run, daemon: DaemonArgs { namespace }, kubernetes } = args;
     let clock = Clock::real();
     logging::start(LogFormat::Text, environment, clock)?;
     let found: Result<Found, CliError> =

@@ -16,10 +16,9 @@ use super::environment::Environment;
 use super::error::{CliError, ErrorKind};
 use super::explain_references;
 use super::floor::FloorArgs;
-use super::kubernetes::{self, ClusterArgs};
+use super::kubernetes::{self, ClusterArgs, DaemonArgs};
 use super::logging::{self, LogFormat};
 use super::out::stdout;
-use super::values;
 use crate::clock::Clock;
 use crate::cluster::source_state::{SOURCE_NAME, SourceState, SourceStates};
 use crate::cluster::store::WatchTrouble;
@@ -61,15 +60,9 @@ pub struct ExplainArgs {
     /// Prints text, or JSON for programs.
     #[arg(long, short, value_enum, default_value_t = Output::Text, value_name = "FORMAT")]
     output: Output,
-    /// Finds the daemon's ConfigMaps and executors in this namespace.
-    #[arg(
-        long,
-        value_name = "NAME",
-        default_value = "nodewright",
-        value_parser = values::name,
-        help_heading = "Kubernetes"
-    )]
-    namespace: String,
+    /// Where the daemon is.
+    #[command(flatten)]
+    daemon: DaemonArgs,
     /// What the daemon was told; give the same.
     #[command(flatten)]
     floor: FloorArgs,
@@ -103,12 +96,12 @@ pub(super) fn main(args: &ExplainArgs, environment: &Environment) -> Result<Exit
     let told: Result<String, CliError> = super::runtime()?.block_on(async {
         let client = kubernetes::connect(&args.kubernetes).await?;
         let mut not_known = Vec::new();
-        let source = source(&client, &args.namespace, clock, &mut not_known).await?;
-        let view = look(client.clone(), &args.namespace, clock, &mut not_known).await?;
+        let source = source(&client, &args.daemon.namespace, clock, &mut not_known).await?;
+        let view = look(client.clone(), &args.daemon.namespace, clock, &mut not_known).await?;
         let mut desired = wanted(&view);
         let missing = explain_references::resolve(
             &client,
-            &args.namespace,
+            &args.daemon.namespace,
             clock,
             (&mut desired, &view.observed),
             &mut not_known,

@@ -9,6 +9,7 @@ use std::path::PathBuf;
 use kube::config::{InferConfigError, KubeConfigOptions, Kubeconfig, KubeconfigError};
 use kube::{Client, Config};
 
+use super::values;
 use crate::cluster::{self, ClusterError};
 
 /// Which cluster to talk to.
@@ -23,6 +24,20 @@ pub struct ClusterArgs {
     /// Uses this context of the kubeconfig instead of its current one.
     #[arg(long, value_name = "NAME", help_heading = "Kubernetes")]
     pub context: Option<String>,
+}
+
+/// Where the daemon is.
+#[derive(Debug, Clone, PartialEq, Eq, clap::Args)]
+pub struct DaemonArgs {
+    /// The namespace of the daemon: that of its Lease, its ConfigMaps and executors.
+    #[arg(
+        long,
+        value_name = "NAME",
+        default_value = "nodewright",
+        value_parser = values::name,
+        help_heading = "Kubernetes"
+    )]
+    pub namespace: String,
 }
 
 /// Why there is no client.

@@ -6,10 +6,9 @@
 use super::Exit;
 use super::environment::Environment;
 use super::error::{CliError, ErrorKind};
-use super::kubernetes::{self, ClusterArgs};
+use super::kubernetes::{self, ClusterArgs, DaemonArgs};
 use super::logging::{self, LogFormat};
 use super::out::stdout;
-use super::values;
 use crate::api::GoDuration;
 use crate::clock::Clock;
 use crate::cluster::stop::{InForce, go, stop_all};
@@ -30,15 +29,9 @@ pub struct StopArgs {
     /// Waits at most this long for the daemon to obey.
     #[arg(long, value_name = "DURATION", default_value = "60s")]
     timeout: GoDuration,
-    /// Finds the daemon in this namespace.
-    #[arg(
-        long,
-        value_name = "NAME",
-        default_value = "nodewright",
-        value_parser = values::name,
-        help_heading = "Kubernetes"
-    )]
-    namespace: String,
+    /// Where the daemon is.
+    #[command(flatten)]
+    daemon: DaemonArgs,
     /// Which cluster to talk to.
     #[command(flatten)]
     kubernetes: ClusterArgs,
@@ -47,22 +40,16 @@ pub struct StopArgs {
 /// Lets everything go on that nodewright stop --all has stopped, where it was.
 #[derive(Debug, Clone, PartialEq, Eq, clap::Args)]
 pub struct GoArgs {
-    /// Finds the daemon in this namespace.
-    #[arg(
-        long,
-        value_name = "NAME",
-        default_value = "nodewright",
-        value_parser = values::name,
-        help_heading = "Kubernetes"
-    )]
-    namespace: String,
+    /// Where the daemon is.
+    #[command(flatten)]
+    daemon: DaemonArgs,
     /// Which cluster to talk to.
     #[command(flatten)]
     kubernetes: ClusterArgs,
 }
 
 pub(super) fn stop(args: &StopArgs, environment: &Environment) -> Result<Exit, CliError> {
-    let StopArgs { all: _, reason, timeout, namespace, kubernetes } = args;
+    let StopArgs { all: _, reason, timeout, daemon: DaemonArgs { namespace }, kubernetes } = args;
     let clock = Clock::real();
     logging::start(LogFormat::Text, environment, clock)?;
     // Another one for each stop: the time to the millisecond.
@@ -72,15 +59,25 @@ pub(super) fn stop(args: &StopArgs, environment: &Environment) -> Result<Exit, C
         Ok(stop_all(&client, namespace, clock, &note, timeout.get()).await?)
     });
     let said = match in_force? {
-        InForce::Obeyed => "stopped: nothing new is disturbed, what runs is let end",
+        InForce::Obeyed => "stopped: nothing new is disturbed, what runs is let end".to_owned(),
         InForce::NobodyLeads => {
-            "stopped: no daemon is at work in this cluster, and one that starts obeys"
+            format!(
+                "stopped: no daemon is at work in namespace {namespace}, and one that starts obeys"
+            )
+        }
+        InForce::NoDaemon => {
+            let message = format!(
+                "nothing is stopped: no daemon has ever been at work in namespace {namespace}"
+            );
+            return Err(CliError::new(ErrorKind::Refused, message).hint(
+                "name the daemon's namespace with --namespace, and its cluster with --context",
+            ));
         }
         InForce::NotYet => {
             let message = format!(
                 "the stop is written, and the daemon has not said within {timeout} that it obeys"
             );
-            return Err(CliError::new(ErrorKind::Refused, message)
+            return Err(CliError::new(ErrorKind::Unreachable, message)
                 .hint("it obeys as soon as it reads it: run the command again to wait for that")
                 .hint("see whether it is alive: its /healthz and its log"));
         }
@@ -90,7 +87,7 @@ pub(super) fn stop(args: &StopArgs, environment: &Environment) -> Result<Exit, C
 }
 
 pub(super) fn go_on(args: &GoArgs, environment: &Environment) -> Result<Exit, CliError> {
-    let GoArgs { namespace, kubernetes } = args;
+    let GoArgs { daemon: DaemonArgs { namespace }, kubernetes } = args;
     let clock = Clock::real();
     logging::start(LogFormat::Text, environment, clock)?;
     let lifted: Result<Option<String>, CliError> = super::runtime()?.block_on(async {
@@ -99,7 +96,7 @@ pub(super) fn go_on(args: &GoArgs, environment: &Environment) -> Result<Exit, Cl
     });
     stdout().line(match lifted? {
         Some(note) => format!("goes on where it was; the stop was: {}", note.escape_debug()),
-        None => "nothing was stopped".to_owned(),
+        None => format!("nothing was stopped by the daemon in namespace {namespace}"),
     })?;
     Ok(Exit::Success)
 }

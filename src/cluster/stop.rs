@@ -26,7 +26,7 @@ const POLL: Duration = Duration::from_millis(250);
 /// its duration is over (design §4 rule 10), and what it sent last is answered within the margin.
 const LEADERLESS_AFTER: Duration = LEASE_DURATION.saturating_add(Duration::from_secs(5));
 
-/// Whether a stop is in force.
+/// What came of a stop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum InForce {
     /// The leader obeys it.
@@ -35,6 +35,8 @@ pub enum InForce {
     NobodyLeads,
     /// Somebody leads and has not acknowledged it yet.
     NotYet,
+    /// No daemon has ever been at work in this namespace: nothing is written, nothing is stopped.
+    NoDaemon,
 }
 
 /// Writes a stop and waits until it is in force, `patience` at most.
@@ -52,6 +54,11 @@ pub async fn stop_all(
 ) -> Result<InForce, ClusterError> {
     let states = SourceStates::new(client.clone(), namespace, clock);
     let leases: Api<Lease> = Api::namespaced(client.clone(), namespace);
+    let read = async || bounded(clock, "read the Lease", leases.get_opt(LEASE_NAME)).await;
+    // Where nobody ever led, the daemon that is meant runs elsewhere and would go on.
+    if read().await?.is_none() {
+        return Ok(InForce::NoDaemon);
+    }
     let mut state = states.stop(Some(note)).await?;
     let began = clock.now();
     let mut renewed = (None, began);
@@ -59,8 +66,8 @@ pub async fn stop_all(
         if state.obeyed.as_deref() == Some(note) {
             return Ok(InForce::Obeyed);
         }
-        let lease = bounded(clock, "read the Lease", leases.get_opt(LEASE_NAME)).await?;
-        let Some(version) = lease.filter(is_held).and_then(|it| it.metadata.resource_version)
+        let Some(version) =
+            read().await?.filter(is_held).and_then(|it| it.metadata.resource_version)
         else {
             return Ok(InForce::NobodyLeads);
         };

@@ -16,6 +16,7 @@ mod shelf;
 mod skew;
 mod status;
 mod status_size;
+mod stop;
 mod taints;
 mod upstream;
 mod world;

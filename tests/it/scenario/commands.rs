@@ -88,7 +88,6 @@ fn replace(world: &mut World, file: &str, command: &str) -> Printed {
     done()
 }
 
-/// Lets through what the daemon has seen, as the command line does.
 /// Returns when the daemon obeys; until `go`, the clock says who stopped it.
 async fn stop_all(world: &World) -> Printed {
     let note = format!("a drill at {}", world.clock.now());
@@ -100,6 +99,7 @@ async fn stop_all(world: &World) -> Printed {
     }
 }
 
+/// Lets through what the daemon has seen, as the command line does.
 async fn accept(world: &World) -> Printed {
     let states = SourceStates::new(world.ground.client("person"), NAMESPACE, world.clock);
     let pushed = world.pushed.as_ref().ok_or("nothing was pushed")?.to_string();
