@@ -10,13 +10,13 @@ use nodewright::plan::world::{End, Fate, World};
 
 use super::builders::{PackageExt, WorldExt, package, rollout, world};
 
-fn one(package: Package) -> World {
+pub fn one(package: Package) -> World {
     let mut world = world(1, rollout(1, vec![package]));
     world.settle();
     world
 }
 
-fn motd() -> World {
+pub fn motd() -> World {
     one(package("motd", "1.0.0"))
 }
 

@@ -2,25 +2,16 @@
 
 use jiff::{SignedDuration, Timestamp};
 use nodewright::model::{
-    Action, AtRelease, Claim, Executor, ExecutorPhase, Group, InterruptKind, Package, Phase,
-    Reason, Record, Work,
+    Action, AtRelease, Claim, Executor, ExecutorPhase, Group, InterruptKind, Phase, Reason, Record,
+    Work,
 };
 use nodewright::plan::plan;
 use nodewright::plan::world::{End, Fate, World};
 
 use super::builders::{PackageExt, WorldExt, package, rollout, world};
+use super::executors::{motd, one};
 
 const HERE: &str = "node-00";
-
-fn one(package: Package) -> World {
-    let mut world = world(1, rollout(1, vec![package]));
-    world.settle();
-    world
-}
-
-fn motd() -> World {
-    one(package("motd", "1.0.0"))
-}
 
 fn record(world: &World) -> &Record {
     let record = world.input.observed.nodes[HERE].record("tuning", "uid-tuning");
