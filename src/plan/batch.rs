@@ -140,7 +140,7 @@ fn resets_batches(scope: &Scope<'_>) -> bool {
 }
 
 /// Returns how many nodes may still be picked into a batch.
-fn places_left(open: &OpenBatch) -> u32 {
+pub(crate) fn places_left(open: &OpenBatch) -> u32 {
     open.size.saturating_sub(open.given).saturating_add(count(open.refused.len()))
 }
 

@@ -6,6 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::batch::places_left;
 use super::compartments::Compartment;
 use super::conditions::{CONDITION_BYTES_MAX, condition, first_names};
 use super::count;
@@ -224,8 +225,7 @@ fn ended(
     let with = |wanted: Option<Outcome>| {
         count(members.iter().filter(|(_, record)| record.outcome == wanted).count())
     };
-    let places = open.size.saturating_sub(open.given);
-    let joining = places.saturating_add(count(open.refused.len())).min(left);
+    let joining = places_left(open).min(left);
     let under_way = with(None).saturating_add(joining);
     let (complete, failed) = match assumed {
         Assumption::Success => (under_way, 0),
