@@ -24,11 +24,12 @@ pub(super) struct Injected {
     pub variable: String,
 }
 
-/// Verbs that run in a container, where variables are the usual way to configure.
+/// Verbs that run in a container, where variables are the usual way to configure: the daemon, and
+/// what a person runs in its pod because that is where its rights are.
 ///
 /// The others are run by people and by CI: a variable left over in a shell must not send
 /// `validate` to another repository than the one in front of it.
-const VERBS: [&str; 2] = ["accept", "run"];
+const VERBS: [&str; 4] = ["accept", "go", "run", "stop"];
 
 /// What our own variables start with.
 const PREFIX: &str = "NODEWRIGHT_";

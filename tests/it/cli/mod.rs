@@ -9,6 +9,7 @@ mod help;
 mod reset;
 mod run_flags;
 mod sim_kubelet;
+mod stop;
 mod validate;
 mod values;
 
