@@ -103,7 +103,7 @@ pub fn resource(
     Some(ResourceStory {
         resource: name.to_owned(),
         status: status.map_or("unknown".to_owned(), |status| status.word.to_string()),
-        notes: notes(resource, unreadable),
+        notes: notes(resource, unreadable, status),
         wanted: input.desired.rollouts.get(name).map(wanted),
         complete: status.map_or(0, |status| status.nodes_complete),
         total: status.map_or(0, |status| status.nodes_total),
@@ -122,7 +122,11 @@ pub fn resource(
     })
 }
 
-fn notes(resource: Option<&Resource>, unreadable: Option<&String>) -> Vec<String> {
+fn notes(
+    resource: Option<&Resource>,
+    unreadable: Option<&String>,
+    status: Option<&Status>,
+) -> Vec<String> {
     let mut notes = Vec::new();
     if let Some(why) = unreadable {
         notes.push(format!(
@@ -139,6 +143,10 @@ fn notes(resource: Option<&Resource>, unreadable: Option<&String>) -> Vec<String
     }
     if resource.disabled {
         notes.push("disabled by annotation nodewright.nvidia.com/disable".to_owned());
+    }
+    if status.is_some_and(|status| status.nodes_total == 0) && !resource.deleting {
+        let labels = "kubectl get nodes --show-labels";
+        notes.push(format!("no node matches spec.nodeSelectors; compare it with: {labels}"));
     }
     notes
 }
