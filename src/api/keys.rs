@@ -245,6 +245,25 @@ pub const STOP: &str = "nodewright.nvidia.com/stop";
 /// accepted. Source: ours (design §8).
 pub const ACCEPT: &str = "nodewright.nvidia.com/accept";
 
+/// Prefix of [`approve`].
+const APPROVE: &str = "nodewright.nvidia.com/approve_";
+
+/// Source ConfigMap annotation: a person approves that the resource selects every node, or nodes of
+/// the control plane. Its value names the object and its selector.
+///
+/// Not on the resource: whoever writes that, Git among them, may only tighten the cluster's floor.
+/// Writer: people, through `nodewright approve`. Source: ours (design §7).
+#[must_use]
+pub fn approve(resource: &str) -> String {
+    format!("{APPROVE}{resource}")
+}
+
+/// Returns the resource whose approval this annotation is.
+#[must_use]
+pub fn approved_resource(key: &str) -> Option<&str> {
+    key.strip_prefix(APPROVE)
+}
+
 /// Field manager of everything the daemon does to nodes, pods, ConfigMaps and status.
 pub const FIELD_MANAGER: &str = "nodewright";
 

@@ -111,6 +111,7 @@ fn input(view: &View, clock: Clock) -> Input {
         desired: desired(view),
         observed: view.observed.clone(),
         halt: None,
+        approvals: std::collections::BTreeMap::new(),
         opening: std::collections::BTreeMap::new(),
         floor: Floor::default(),
         rules: NodeRules::default(),

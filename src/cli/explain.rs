@@ -130,7 +130,7 @@ async fn source(
             not_known.push(NotKnown {
                 what: format!("ConfigMap {namespace}/{SOURCE_NAME}"),
                 why: status.message,
-                so: "a stop by hand and the revision of Git that is applied are not seen",
+                so: "a stop by hand, approvals and the applied revision of Git are not seen",
                 way_out: format!("ask for the right to get configmaps in namespace {namespace}"),
             });
             Ok(SourceState::default())
@@ -233,6 +233,7 @@ fn input(
         desired,
         observed: view.observed.clone(),
         halt: source.stop.as_ref().map(|stop| Reason::StoppedByHand { note: stop.note.clone() }),
+        approvals: source.approvals.clone(),
         opening: BTreeMap::new(),
         floor: floor.floor(),
         rules: NodeRules::default(),

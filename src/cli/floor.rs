@@ -41,8 +41,8 @@ pub struct FloorArgs {
     /// Turns the floor off: manifests alone say how fast, as with upstream's operator.
     ///
     /// Without a budget all nodes at once, a budget of zero takes one node at a time, failures stop
-    /// only where a policy names a threshold, nothing starts with one node, and a resource that
-    /// matches no node is complete.
+    /// only where a policy names a threshold, nothing starts with one node, a resource that matches
+    /// no node is complete, and one that selects every node waits for nobody.
     #[arg(
         long, value_enum, value_name = "WHOSE",
         conflicts_with_all = ["max_disturbed", "stop_after", "first_use"]

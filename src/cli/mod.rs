@@ -7,6 +7,7 @@
 mod accept;
 mod adopt;
 mod agent;
+mod approve;
 mod crds;
 mod demo;
 mod deployment_policy;
@@ -72,6 +73,7 @@ enum Verb {
     Stop(stop::StopArgs),
     Go(stop::GoArgs),
     Accept(accept::AcceptArgs),
+    Approve(approve::ApproveArgs),
     Adopt(adopt::AdoptArgs),
     Crds(crds::CrdsArgs),
     Sim(sim::SimArgs),
@@ -134,6 +136,7 @@ pub fn main() -> ExitCode {
         Verb::Stop(args) => stop::stop(&args, &environment),
         Verb::Go(args) => stop::go_on(&args, &environment),
         Verb::Accept(args) => accept::main(&args, &environment),
+        Verb::Approve(args) => approve::main(&args, &environment),
         Verb::Adopt(args) => adopt::main(&args, &environment),
         Verb::Crds(args) => crds::main(&args),
         Verb::Sim(args) => sim::main(args, &environment),
@@ -167,6 +170,7 @@ pub fn run_args(typed: &[&str], environment: &Environment) -> Result<RunArgs, Re
         | Verb::Stop(_)
         | Verb::Go(_)
         | Verb::Accept(_)
+        | Verb::Approve(_)
         | Verb::Adopt(_)
         | Verb::Crds(_)
         | Verb::Sim(_)

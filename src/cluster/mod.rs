@@ -7,6 +7,7 @@
 //! through [`requests`] or `fence` (typed ones), which check leadership and bound the time.
 
 pub mod act;
+pub mod approve;
 mod budgets;
 mod claims;
 pub mod connect;

@@ -1,11 +1,11 @@
 //! The ConfigMap `nodewright-source`: how far Git has come into this cluster.
 //!
 //! In and out: [`SourceState`]. The daemon writes the data: revisions seen, accepted and applied,
-//! and the list of objects that came from Git. People write two annotations, which the daemon
-//! reads first: the stop, and the acceptance of a held commit.
-//! Must never: write over a version that was not read, or touch a person's stop.
+//! and the list of objects that came from Git. People write annotations, which the daemon reads
+//! first: the stop, the acceptance of a held commit, and approvals of selectors.
+//! Must never: write over a version that was not read, or touch a person's stop or approval.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::str::FromStr;
 
@@ -17,7 +17,7 @@ use serde_json::json;
 use super::error::ClusterError;
 use super::fence::{bounded, fenced};
 use super::lease::LeaderProof;
-use crate::api::keys::{ACCEPT, FIELD_MANAGER, STOP};
+use crate::api::keys::{ACCEPT, FIELD_MANAGER, STOP, approve, approved_resource};
 use crate::clock::Clock;
 
 /// Name of the ConfigMap, in our namespace.
@@ -45,6 +45,8 @@ pub struct SourceState {
     pub managed: BTreeSet<ManagedObject>,
     /// The commit that a person lets through; set it to `None` once that commit is accepted.
     pub acceptance: Option<String>,
+    /// What people approved, by resource; a change of this field is not written.
+    pub approvals: BTreeMap<String, String>,
     /// The stop, while there is one. Only people lift it: a change of this field is not written.
     pub stop: Option<Stop>,
     /// The stop that the leader obeys, as its note says: written once nothing that was decided
@@ -119,6 +121,12 @@ impl SourceState {
             applied: text(APPLIED),
             managed: managed.collect(),
             acceptance: annotations.get(ACCEPT).map(|sha| sha.trim().to_owned()),
+            approvals: annotations
+                .iter()
+                .filter_map(|(key, text)| {
+                    Some((approved_resource(key)?.to_owned(), text.trim().to_owned()))
+                })
+                .collect(),
             obeyed: text(OBEYED),
             stop: annotations.get(STOP).map(|note| Stop { note: note.clone() }),
             version: config_map.resource_version(),
@@ -236,6 +244,33 @@ impl SourceStates {
                 Err(error) => return Err(error),
             }
         }
+    }
+
+    /// Approves what a resource selects, on behalf of a person, and takes back what was approved
+    /// for `gone`: resources that are not there any more.
+    ///
+    /// It needs no leadership and asks for no version: it writes only what is people's to write.
+    ///
+    /// # Errors
+    /// The API server did not take it, or no daemon has been here yet.
+    pub async fn approve(
+        &self,
+        resource: &str,
+        approval: &str,
+        gone: &BTreeSet<String>,
+    ) -> Result<(), ClusterError> {
+        let mut annotations: BTreeMap<String, Option<&str>> =
+            gone.iter().map(|name| (approve(name), None)).collect();
+        annotations.insert(approve(resource), Some(approval));
+        let patch = Patch::Merge(json!({"metadata": {"annotations": annotations}}));
+        let params = PatchParams {
+            field_manager: Some(FIELD_MANAGER_PERSON.to_owned()),
+            ..PatchParams::default()
+        };
+        let request = self.config_maps.patch(SOURCE_NAME, &params, &patch);
+        bounded(self.clock, "write the approval into the ConfigMap nodewright-source", request)
+            .await
+            .map(drop)
     }
 
     /// Lets a commit through, given by its hex digits, on behalf of a person.

@@ -34,7 +34,7 @@ const TICK_BUCKETS_SECONDS: [f64; 12] =
     [0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0, 60.0];
 
 /// Every invariant: shown as 0 from the start, because a counter that begins at 1 has no increase.
-const INVARIANTS: [Invariant; 15] = [
+const INVARIANTS: [Invariant; 16] = [
     Invariant::Ceiling,
     Invariant::Held,
     Invariant::PodsGone,
@@ -49,6 +49,7 @@ const INVARIANTS: [Invariant; 15] = [
     Invariant::OnePatch,
     Invariant::FirstUse,
     Invariant::Halted,
+    Invariant::Approved,
     Invariant::Leaving,
 ];
 
@@ -333,6 +334,7 @@ fn invariant_word(invariant: Invariant) -> &'static str {
         Invariant::OnePatch => "OnePatch",
         Invariant::FirstUse => "FirstUse",
         Invariant::Halted => "Halted",
+        Invariant::Approved => "Approved",
         Invariant::Leaving => "Leaving",
     }
 }

@@ -15,7 +15,7 @@ pub(super) type Verdicts = BTreeMap<String, BTreeMap<String, Verdict>>;
 /// What is to come, by rollout, then compartment.
 pub(super) type Outlooks = BTreeMap<String, BTreeMap<String, Outlook>>;
 
-/// Tells what this tick did, and which verdicts and stops are new since `previous`.
+/// Tells what this tick did, and which verdicts, stops and holds are new since `previous`.
 pub(super) fn tell(
     outlet: &Events,
     proof: &LeaderProof,
@@ -28,7 +28,13 @@ pub(super) fn tell(
     for event in done.filter_map(|executed| events::of_action(&executed.action)) {
         tell_one(outlet, proof, input, event);
     }
-    // After a start nobody knows what was told before: it is not told again.
+    for (rollout, verdicts) in &plan.verdicts {
+        let known = previous.and_then(|(known, _)| known.get(rollout));
+        if let Some(event) = events::of_hold(rollout, known, verdicts) {
+            tell_one(outlet, proof, input, event);
+        }
+    }
+    // After a start nobody knows what else was told before: it is not told again.
     let Some((verdicts_before, outlooks_before)) = previous else { return };
     for (rollout, outlooks) in &plan.outlooks {
         let Some(known) = outlooks_before.get(rollout) else { continue };

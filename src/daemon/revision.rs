@@ -5,7 +5,7 @@
 //! `cluster::resources`; whether a commit may take the place of the accepted one, by `git::judge`.
 //! Must never: apply a held commit, or delete what did not come from Git.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -44,6 +44,8 @@ pub(super) struct Standing {
     pub problems: Vec<Finding>,
     /// Somebody stopped all new disruption: the note.
     pub stop: Option<String>,
+    /// What people approved, by rollout.
+    pub approvals: BTreeMap<String, String>,
     /// The state of the source has not been read in this term: whether somebody stopped
     /// everything is not known.
     pub unread: bool,
@@ -146,6 +148,7 @@ impl Revisions {
         let state = self.state().await?;
         self.standing.unread = false;
         self.standing.stop = state.stop.as_ref().map(|stop| stop.note.clone());
+        self.standing.approvals.clone_from(&state.approvals);
         let state = self.obey(proof, state).await?;
         let Some(reading) = reading else {
             self.note_unapplied(&state);

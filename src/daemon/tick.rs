@@ -279,6 +279,7 @@ impl Loop {
             desired,
             observed: view.observed.clone(),
             halt: self.halt(),
+            approvals: self.revisions.standing().approvals.clone(),
             opening,
             floor: self.settings.floor,
             rules: self.settings.rules.clone(),

@@ -145,12 +145,13 @@ pub struct Floor {
     pub guards: Guards,
 }
 
-/// What becomes of a budget of zero, and of a selector that matches nothing.
+/// What becomes of a budget of zero, and of a selector that matches nothing, or too much.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Guards {
-    /// Zero picks nobody; a resource without nodes is not complete.
+    /// Zero picks nobody; a resource without nodes is not complete; one that selects every node,
+    /// or nodes of the control plane, waits for a person's approval.
     Ours,
-    /// Zero picks one node at a time; a resource without nodes is complete.
+    /// Zero picks one node at a time; a resource without nodes is complete; any selector begins.
     Upstream,
 }
 
@@ -239,6 +240,8 @@ pub struct Input {
     pub observed: Observed,
     /// Why nothing is disturbed any more anywhere, visits under way included; what runs ends.
     pub halt: Option<Reason>,
+    /// What people approved, by rollout: the text of [`super::approval`].
+    pub approvals: BTreeMap<String, String>,
     /// Whether new work may begin, by rollout; absent is allowed.
     pub opening: BTreeMap<String, Opening>,
     /// The cluster's own limits.

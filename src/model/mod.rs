@@ -6,6 +6,7 @@
 #![warn(clippy::wildcard_enum_match_arm)]
 
 mod action;
+mod breadth;
 mod budget;
 mod desired;
 mod digest;
@@ -30,6 +31,7 @@ pub use action::{
     NodeCleaning, NodeMetadata, NodePatch, PatchKind, SnapshotSpec, StatusWrite, TaintPatch,
     Urgency, Work,
 };
+pub use breadth::{Breadth, BreadthScope, approval};
 pub use budget::Budget;
 pub use desired::{Desired, DrainConfig, Rollout, Sequencing};
 pub use digest::{digest_hex, short_hash};

@@ -5,7 +5,9 @@ use std::fmt;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use super::{DEFAULT_COMPARTMENT, Group, InterruptKind, PackageId, PodRef, Stage, StopCause};
+use super::{
+    Breadth, DEFAULT_COMPARTMENT, Group, InterruptKind, PackageId, PodRef, Stage, StopCause,
+};
 
 /// Why something happens, waits, or cannot go on.
 ///
@@ -60,6 +62,8 @@ pub enum Reason {
     BudgetUsed { ceiling: u32, nodes: Vec<String> },
     /// The budget is zero.
     BudgetZero,
+    /// The selector takes in every node, or the control plane, and nobody approved that.
+    SelectsEverything { breadth: Breadth },
     /// Failed batches stopped a compartment.
     Stopped { compartment: String, batch: u32, failures: u32, cause: Option<StopCause> },
     /// An earlier rollout is not done here.
@@ -217,6 +221,7 @@ impl Reason {
             Self::FirstUse { .. } => "FirstUse",
             Self::BudgetUsed { .. } => "BudgetUsed",
             Self::BudgetZero => "BudgetZero",
+            Self::SelectsEverything { .. } => "SelectsEverything",
             Self::Stopped { .. } => "Stopped",
             Self::Predecessor { .. } => "Predecessor",
             Self::OtherRollout { .. } => "OtherRollout",
@@ -324,6 +329,9 @@ impl fmt::Display for Reason {
             ),
             Self::BudgetZero => {
                 f.write_str("interruptionBudget is zero: nobody is picked until it is raised")
+            }
+            Self::SelectsEverything { breadth } => {
+                write!(f, "{breadth}: nobody is picked until a person approves it")
             }
             Self::Stopped { compartment, batch, failures, cause } => {
                 if compartment != DEFAULT_COMPARTMENT {

@@ -3,6 +3,7 @@
 //!
 //! A breach freezes the rollout it is in and is reported; it never ends the process.
 
+mod approval;
 mod ceilings;
 mod first_use;
 mod halted;
@@ -49,6 +50,8 @@ pub enum Invariant {
     FirstUse,
     /// While everything is stopped, nothing new is disturbed.
     Halted,
+    /// Nobody is picked for a selector that is too broad and that nobody approved.
+    Approved,
     /// A resource leaves no node behind: held, worked on, or without being asked.
     Leaving,
 }
@@ -70,6 +73,7 @@ impl fmt::Display for Invariant {
             Self::OnePatch => "a node would be changed twice in one tick",
             Self::FirstUse => "a package new to the cluster would begin on too many nodes",
             Self::Halted => "something would be disturbed while everything is stopped",
+            Self::Approved => "a node would be picked by a selector that waits for approval",
             Self::Leaving => "a resource would leave a node behind",
         })
     }
@@ -280,6 +284,7 @@ impl<'a> Audit<'a> {
         }
         self.ceilings((wanted, resource), &selected, picks);
         self.first_use((wanted, resource), picks);
+        self.approved((wanted, resource));
     }
 
     fn eviction(&mut self, eviction: &Eviction) {

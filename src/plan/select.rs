@@ -8,8 +8,9 @@ use super::names::Named;
 use super::visit::DRAIN_TIMED_OUT;
 use super::{Done, claims, leave, reapply, repair, taints};
 use crate::model::{
-    Entries, Executor, Group, Input, Node, NodePatch, NodeRollout, Opening, Outcome, Package,
-    PatchKind, Policy, Reason, Record, Resource, Rollout, Sequencing, Stage, State, Verdict,
+    Breadth, Entries, Executor, Group, Guards, Input, Node, NodePatch, NodeRollout, Opening,
+    Outcome, Package, PatchKind, Policy, Reason, Record, Resource, Rollout, Sequencing, Stage,
+    State, Verdict, approval,
 };
 
 /// One rollout with everything the questions about it need.
@@ -142,10 +143,26 @@ pub(crate) fn rollout_hold(scope: &Scope<'_>) -> Option<Verdict> {
     if rollout.budget.is_some_and(|budget| input.floor.budget(budget).is_zero()) {
         return Some(Verdict::blocked(Reason::BudgetZero));
     }
+    if let Some(breadth) = unapproved(scope) {
+        return Some(Verdict::blocked(Reason::SelectsEverything { breadth }));
+    }
     match input.opening.get(&rollout.name) {
         Some(Opening::Held(reason)) => Some(Verdict::wait(reason.clone())),
         Some(Opening::Allowed) | None => None,
     }
+}
+
+/// Returns what is too broad about the selector, unless a person has approved it.
+fn unapproved(scope: &Scope<'_>) -> Option<Breadth> {
+    let Scope { input, rollout, resource, .. } = scope;
+    let approved = approval(&resource.uid, &rollout.nodes);
+    if input.floor.guards == Guards::Upstream
+        || input.approvals.get(&rollout.name) == Some(&approved)
+    {
+        return None;
+    }
+    let nodes = input.observed.nodes.values();
+    Breadth::of(&rollout.nodes, nodes.map(|node| (node.name.as_str(), &node.labels)))
 }
 
 /// Returns what is wrong with the node itself, also while it is being visited.

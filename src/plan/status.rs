@@ -186,7 +186,10 @@ fn ready(nodes: &Tally<'_>, word: StatusWord) -> Condition {
         // What failed is what a person reads this for; the rest is on the nodes.
         if matches!(
             first,
-            Reason::Failed { .. } | Reason::InterruptFailed { .. } | Reason::PullFailed { .. }
+            Reason::Failed { .. }
+                | Reason::InterruptFailed { .. }
+                | Reason::PullFailed { .. }
+                | Reason::SelectsEverything { .. }
         ) {
             message.push_str(&format!(", first: {first}"));
         }

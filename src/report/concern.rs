@@ -79,6 +79,7 @@ fn nature(reason: &Reason) -> (Nature, &'static str) {
         Reason::FirstUse { .. } => (ByItself, "first use of a package"),
         Reason::BudgetUsed { .. } => (ByItself, "budget used"),
         Reason::BudgetZero => (PURPOSE, "budget zero"),
+        Reason::SelectsEverything { .. } => (PERSON, "selects too much"),
         Reason::Stopped { .. } => (PERSON, "stopped"),
         Reason::Predecessor { .. } => (ByItself, "earlier rollout not done"),
         Reason::OtherRollout { .. } => (ByItself, "other rollout on the node"),
@@ -154,6 +155,7 @@ pub fn since(reason: &Reason) -> Option<Timestamp> {
         | Reason::FirstUse { .. }
         | Reason::BudgetUsed { .. }
         | Reason::BudgetZero
+        | Reason::SelectsEverything { .. }
         | Reason::Stopped { .. }
         | Reason::Predecessor { .. }
         | Reason::OtherRollout { .. }
@@ -196,8 +198,14 @@ pub fn retried_at(reason: &Reason) -> Option<Timestamp> {
 
 /// Returns what a person can do for `rollout`, with the names that a command needs.
 pub fn way_out_for(reason: &Reason, rollout: &str) -> String {
-    let Reason::Stopped { cause, .. } = reason else { return way_out(reason).to_owned() };
-    stopped_way_out(rollout, cause.as_ref())
+    if let Reason::Stopped { cause, .. } = reason {
+        return stopped_way_out(rollout, cause.as_ref());
+    }
+    let way_out = way_out(reason);
+    if matches!(reason, Reason::SelectsEverything { .. }) {
+        return way_out.replace("NAME", rollout);
+    }
+    way_out.to_owned()
 }
 
 /// Returns what a person can do, one line without a final period.
@@ -258,6 +266,9 @@ pub fn way_out(reason: &Reason) -> &'static str {
         }
         Reason::BudgetUsed { .. } => "wait, or raise interruptionBudget",
         Reason::BudgetZero => "raise interruptionBudget to let it begin",
+        Reason::SelectsEverything { .. } => {
+            "name a label of the nodes that are meant; if all of these are: nodewright approve NAME"
+        }
         Reason::StoppedByHand { .. } => "let everything go on where it was: nodewright go",
         Reason::Paused => "remove the annotation nodewright.nvidia.com/pause to go on",
         Reason::Disabled => "remove the annotation nodewright.nvidia.com/disable to go on",

@@ -4,6 +4,8 @@
 //! upstream's words (upstream contract A.7), and a note. Never here: whether, or how often, it is
 //! written; that is the writer's business.
 
+use std::collections::BTreeMap;
+
 use crate::model::{
     Action, Eviction, EvictionMethod, ExecutorSpec, InterruptKind, NodePatch, Outcome, Outlook,
     PatchKind, Reason, Record, Stage, Taint, TaintPatch, Verdict, Work, stopped_way_out,
@@ -72,7 +74,7 @@ pub fn of_action(action: &Action) -> Option<Event> {
 
 /// Returns the event of a verdict whose reason differs from the one before, where a person must
 /// act or a protected pod is waited for. A failed stage is told by the action that records it, a
-/// stop by [`of_stop`].
+/// stop by [`of_stop`], what waits for an approval by [`of_hold`].
 pub fn of_verdict(
     rollout: &str,
     node: &str,
@@ -81,10 +83,13 @@ pub fn of_verdict(
 ) -> Option<Event> {
     let is_same = previous.is_some_and(|previous| previous.reason.word() == now.reason.word());
     let is_protected = matches!(now.reason, Reason::ProtectedPod { .. });
-    // A stop is told once, of the resource, and not of each node that waits.
+    // These are told once, of the resource, and not of each node that waits.
     let is_failure = matches!(
         now.reason,
-        Reason::Failed { .. } | Reason::InterruptFailed { .. } | Reason::Stopped { .. }
+        Reason::Failed { .. }
+            | Reason::InterruptFailed { .. }
+            | Reason::Stopped { .. }
+            | Reason::SelectsEverything { .. }
     );
     let needs_person = concern(now) == Concern::NeedsPerson && !is_failure;
     if is_same || !(needs_person || is_protected) {
@@ -121,6 +126,32 @@ pub fn of_stop(
         reason: "State",
         action: "Stop",
         note,
+    })
+}
+
+/// Returns the event of a rollout that has just begun to wait for a person's approval, about the
+/// resource.
+pub fn of_hold(
+    rollout: &str,
+    previous: Option<&BTreeMap<String, Verdict>>,
+    now: &BTreeMap<String, Verdict>,
+) -> Option<Event> {
+    let held = |verdicts: &BTreeMap<String, Verdict>| {
+        let mut reasons = verdicts.values().map(|verdict| &verdict.reason);
+        reasons.find(|reason| matches!(reason, Reason::SelectsEverything { .. })).cloned()
+    };
+    if previous.and_then(held).is_some() {
+        return None;
+    }
+    let reason = held(now)?;
+    let note = format!("{reason}; way out: {}", way_out_for(&reason, rollout));
+    Some(Event {
+        node: None,
+        rollout: rollout.to_owned(),
+        kind: EventKind::Warning,
+        reason: "State",
+        action: "Hold",
+        note: clean(&note, NOTE_MAX_BYTES),
     })
 }
 

@@ -20,7 +20,7 @@ use jiff::{SignedDuration, Timestamp};
 use super::{Names, plan};
 use crate::model::{
     Action, Desired, ExecutorSpec, Floor, Input, Node, NodeRules, Observed, Pod, PodRef, Record,
-    RefusalCause, Resource, Rollout, Stage, VerdictKind,
+    RefusalCause, Resource, Rollout, Stage, VerdictKind, approval,
 };
 
 pub use daemon::{Fate, Tick};
@@ -74,6 +74,7 @@ impl World {
             desired: Desired::default(),
             observed: Observed::default(),
             halt: None,
+            approvals: BTreeMap::new(),
             opening: BTreeMap::new(),
             // What a policy paces is what most tests are about; those of the floor set it.
             floor: Floor { first_use: None, ..Floor::default() },
@@ -154,6 +155,9 @@ impl World {
         });
         resource.generation += 1;
         resource.resource_version = version;
+        // What is selected is approved: whoever asks for less takes it away.
+        let approved = approval(&resource.uid, &rollout.nodes);
+        self.input.approvals.insert(name.clone(), approved);
         self.input.desired.rollouts.insert(name, rollout);
     }
 

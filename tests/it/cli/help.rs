@@ -19,6 +19,7 @@ fn every_help_fits_and_tells_more_than_the_name() {
         &["validate"],
         &["crds"],
         &["accept"],
+        &["approve"],
         &["adopt"],
         &["explain"],
         &["retry"],

@@ -1,6 +1,7 @@
 //! The command as a process: what it prints, how it ends, and what it makes of its environment.
 
 mod accept;
+mod approve;
 mod crds;
 mod errors;
 mod explain;

@@ -2,7 +2,7 @@
 
 use nodewright::model::{
     Action, InterruptKind, Node, NodeRollout, Opening, Outcome, Phase, Reason, Record, Resource,
-    Stage,
+    Stage, approval,
 };
 use nodewright::plan::world::{End, Fate, World};
 
@@ -348,6 +348,8 @@ fn a_resource_that_is_torn_away_and_made_again_waits_for_what_runs() {
         world.input.desired.rollouts.remove("tuning");
         world.set_rollout(rebooting());
         resource(&mut world).uid = "uid-second".to_owned();
+        let approved = approval("uid-second", &rebooting().nodes);
+        world.input.approvals.insert("tuning".to_owned(), approved);
         world.settle();
         world.input.observed.pods.clear();
         assert!(world.active().len() <= 1, "{place:?}: nothing runs beside what was left running");

@@ -1,12 +1,23 @@
 //! Every reason: a sentence, a heading, a way out, and whose concern it is.
 
-use nodewright::model::{Group, InterruptKind, PackageId, Reason, Stage, StopCause, Verdict};
+use nodewright::model::{
+    Breadth, BreadthScope, Group, InterruptKind, PackageId, Reason, Stage, StopCause, Verdict,
+};
 use nodewright::report::{Concern, concern, label, way_out};
 
 use super::world::{pod_ref, stop_cause, time};
 
 fn id() -> PackageId {
     PackageId { name: "kernel".to_owned(), version: "1.5.0".to_owned() }
+}
+
+fn breadth() -> Breadth {
+    Breadth {
+        scope: BreadthScope::Everything,
+        nodes: 12,
+        control_plane: 1,
+        first: vec!["cp-1".to_owned()],
+    }
 }
 
 /// One of each.
@@ -49,6 +60,7 @@ pub fn every_reason() -> Vec<Reason> {
         Reason::FirstUse { package: package.clone(), nodes: vec!["gpu-1".to_owned()] },
         Reason::BudgetUsed { ceiling: 1, nodes: vec!["gpu-1".to_owned()] },
         Reason::BudgetZero,
+        Reason::SelectsEverything { breadth: breadth() },
         Reason::Stopped {
             compartment: "production".to_owned(),
             batch: 3,
@@ -120,7 +132,7 @@ pub fn every_reason() -> Vec<Reason> {
 }
 
 /// As many as `Reason` has variants: the test below counts them in the source.
-const REASONS: usize = 61;
+const REASONS: usize = 62;
 
 #[test]
 fn every_reason_is_here_once() {
@@ -180,6 +192,7 @@ fn concern_follows_kind_and_reason() {
     FirstUse: wait Waits, blocked NeedsPerson
     BudgetUsed: wait Waits, blocked NeedsPerson
     BudgetZero: wait OnPurpose, blocked OnPurpose
+    SelectsEverything: wait NeedsPerson, blocked NeedsPerson
     Stopped: wait NeedsPerson, blocked NeedsPerson
     Predecessor: wait Waits, blocked NeedsPerson
     OtherRollout: wait Waits, blocked NeedsPerson

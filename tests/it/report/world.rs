@@ -37,6 +37,7 @@ impl World {
                 desired: Desired::default(),
                 observed: Observed::default(),
                 halt: None,
+                approvals: BTreeMap::new(),
                 opening: BTreeMap::new(),
                 floor: Floor::default(),
                 rules: NodeRules::default(),

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use nodewright::cluster::approve::{approve as approve_seen, selection};
 use nodewright::cluster::source_state::SourceStates;
 use nodewright::cluster::stop::{InForce, go, stop_all as stop_all_and_wait};
 
@@ -37,6 +38,7 @@ pub async fn run(world: &mut World, step: &Step) -> Printed {
             done()
         }
         ["accept"] => accept(world).await,
+        ["approve", rollout] => approve(world, rollout).await,
         ["stop", "all"] => stop_all(world).await,
         ["go"] => {
             let client = world.ground.client("person");
@@ -111,6 +113,18 @@ async fn accept(world: &World) -> Printed {
         })
         .await?;
     done()
+}
+
+/// Approves what a rollout selects, and says what that is.
+async fn approve(world: &World, rollout: &str) -> Printed {
+    let client = world.ground.client("person");
+    let seen = selection(&client, NAMESPACE, rollout, world.clock).await;
+    let seen = seen.map_err(|error| chain(&error))?.ok_or("there is no such rollout")?;
+    let breadth = seen.breadth.as_ref().ok_or("there is nothing to approve")?;
+    let said = if seen.approved { "it was approved before" } else { "approved" };
+    let said = format!("{said}: {breadth}");
+    let approved = approve_seen(&client, NAMESPACE, rollout, &seen, world.clock).await;
+    approved.map(|()| said).map_err(|error| chain(&error))
 }
 
 /// Splits `NAMESPACE/NAME`.

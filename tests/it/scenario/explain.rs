@@ -2,13 +2,14 @@
 
 use std::collections::BTreeMap;
 
+use nodewright::cluster::source_state::SourceStates;
 use nodewright::cluster::{EdgeSettings, Observer};
 use nodewright::manifest;
 use nodewright::model::{Input, NodeRules};
 use nodewright::report::explain;
 use tokio_util::sync::CancellationToken;
 
-use super::commands::Printed;
+use super::commands::{Printed, chain};
 use super::ground::NAMESPACE;
 use super::world::{World, floor};
 
@@ -21,6 +22,8 @@ pub async fn resource(world: &World, name: &str, flags: &[&str]) -> Printed {
     let listed = tokio::time::timeout(world.clock.real_duration(world.patience), observer.ready());
     listed.await.map_err(|_elapsed| "the API server has not listed everything".to_owned())?;
     let view = observer.observe();
+    let states = SourceStates::new(world.ground.client("explain"), NAMESPACE, world.clock);
+    let source = states.read().await.map_err(|error| chain(&error))?;
     shutdown.cancel();
     tasks.shutdown().await;
     let resources: Vec<_> = view.nodewrights.values().map(|it| it.as_ref().clone()).collect();
@@ -30,6 +33,7 @@ pub async fn resource(world: &World, name: &str, flags: &[&str]) -> Printed {
         desired: manifest::desired(&resources, &policies),
         observed: view.observed.clone(),
         halt: None,
+        approvals: source.approvals,
         opening: BTreeMap::new(),
         floor: floor(flags)?,
         rules: NodeRules::default(),

@@ -57,6 +57,7 @@
 //! | `accept` | lets the held commit through, as `nodewright accept` does |
 //! | `start FLAG…`, `stop` | the daemon; each start is another process; flags: see `world.rs` |
 //! | `stop all`, `go` | as `nodewright stop --all` and `nodewright go` do |
+//! | `approve ROLLOUT` | as `nodewright approve` does, and says what |
 //! | `pass SECONDS` | so much time goes by; for what must not happen |
 //! | `until …`, `show …`, `expect …` | see `facts.rs` |
 //!

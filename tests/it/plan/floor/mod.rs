@@ -1,5 +1,6 @@
 //! The safety floor: what the cluster itself allows, whatever the manifests say (design §7).
 
+mod approval;
 mod disturbed;
 mod first_use;
 mod halt;
