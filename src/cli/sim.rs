@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use super::environment::Environment;
 use super::error::CliError;
@@ -15,6 +16,9 @@ use crate::sim::{KubeletOptions, Rule, Script};
 
 /// How the API server's audit log names the kubelets that are played.
 const USER_AGENT: &str = "nodewright-sim-kubelet";
+
+/// A real kubelet's: its generic lifecycle generator relists once a second.
+const RELIST_PERIOD: Duration = Duration::from_secs(1);
 
 /// Plays parts of a cluster that are not there.
 ///
@@ -90,6 +94,7 @@ fn play_kubelet(args: KubeletArgs, environment: &Environment) -> Result<Exit, Cl
     }
     let options = KubeletOptions {
         nodes: selector,
+        relist_period: RELIST_PERIOD,
         reboot_time: reboot_time.get(),
         script: Script {
             rules,

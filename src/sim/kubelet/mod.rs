@@ -45,6 +45,9 @@ pub struct KubeletOptions {
     pub lease_period: Duration,
     /// How often a node reports its status when nothing changed (a real kubelet: every 5 min).
     pub status_period: Duration,
+    /// How often it is reported how far a pod's containers are, while they go on by themselves (a
+    /// real kubelet looks at them once a second); zero reports each start and each end.
+    pub relist_period: Duration,
     /// How long a node is away when it reboots.
     pub reboot_time: Duration,
     /// What happens in containers.
@@ -105,6 +108,7 @@ impl Default for KubeletOptions {
             nodes: None,
             lease_period: LEASE_PERIOD,
             status_period: STATUS_PERIOD,
+            relist_period: Duration::ZERO,
             reboot_time: REBOOT_TIME,
             script: Script::default(),
             runner: None,

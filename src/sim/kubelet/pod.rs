@@ -1,5 +1,6 @@
 //! One pod: from its first status to its last.
 
+use std::pin::pin;
 use std::time::Duration;
 
 use base64::Engine;
@@ -37,6 +38,10 @@ pub(super) struct PodTask {
     power: watch::Receiver<Power>,
     switches: mpsc::Sender<Switch>,
     board: Board,
+    /// When the status was last written.
+    reported: Option<Timestamp>,
+    /// Whether something has changed since that is still to be written.
+    is_behind: bool,
 }
 
 /// How a stretch of a pod's life ended.
@@ -71,7 +76,8 @@ impl PodTask {
         };
         let node = pod.spec.as_ref().and_then(|spec| spec.node_name.clone()).unwrap_or_default();
         let board = Board::of(&pod);
-        Self { kubelet, edge, id, node, pod, latest, power, switches, board }
+        let (reported, is_behind) = (None, false);
+        Self { kubelet, edge, id, node, pod, latest, power, switches, board, reported, is_behind }
     }
 
     /// Plays the pod until it is gone.
@@ -168,10 +174,12 @@ impl PodTask {
             }
             let (course, attempt) = self.course(container).await;
             self.board.init[index].start(self.edge.clock.now());
-            if self.report().await == Landed::ObjectGone {
+            if self.report_by_and_by().await == Landed::ObjectGone {
                 return false;
             }
-            let outcome = course.end(self.edge.clock).await;
+            let Some(outcome) = self.reporting(course.end(self.edge.clock)).await else {
+                return false;
+            };
             if outcome.exit_code == 0 && restarts_node(container) {
                 // The reboot kills this very container; what follows happens after it.
                 if self.switches.send(Switch::Reboot).await.is_ok() {
@@ -181,11 +189,11 @@ impl PodTask {
             }
             let exit_code = outcome.exit_code;
             self.finish(Row::Init, index, outcome, attempt);
+            if exit_code == 0 {
+                return self.report_by_and_by().await == Landed::Yes;
+            }
             if self.report().await == Landed::ObjectGone {
                 return false;
-            }
-            if exit_code == 0 {
-                return true;
             }
             if self.board.restarts() == Restarts::Never {
                 return false;
@@ -212,13 +220,16 @@ impl PodTask {
         for slot in self.board.main.iter_mut().filter(|slot| slot.end().is_none()) {
             slot.start(now);
         }
-        if self.report().await == Landed::ObjectGone {
+        let is_executor = self.pod.labels().contains_key(NAME);
+        let landed = if is_executor { self.report_by_and_by().await } else { self.report().await };
+        if landed == Landed::ObjectGone {
             return;
         }
-        if self.pod.labels().contains_key(NAME) {
+        if is_executor {
             for (index, container) in main.iter().enumerate() {
                 let (course, attempt) = self.course(container).await;
-                let outcome = course.end(self.edge.clock).await;
+                let end = course.end(self.edge.clock);
+                let Some(outcome) = self.reporting(end).await else { return };
                 self.finish(Row::Main, index, outcome, attempt);
             }
         } else {
@@ -265,7 +276,10 @@ impl PodTask {
                 Pull::Takes(time) => {
                     let is_new = !self.kubelet.knobs().pulled.contains(&key);
                     if is_new {
-                        self.edge.clock.sleep(time).await;
+                        let clock = self.edge.clock;
+                        if self.reporting(clock.sleep(time)).await.is_none() {
+                            return Landed::ObjectGone;
+                        }
                         self.kubelet.knobs().pulled.insert(key);
                     }
                     return Landed::Yes;
@@ -346,8 +360,41 @@ impl PodTask {
     }
 
     async fn report(&mut self) -> Landed {
-        let status = self.board.status(self.edge.clock.now());
+        let now = self.edge.clock.now();
+        (self.reported, self.is_behind) = (Some(now), false);
+        let status = self.board.status(now);
         self.edge.write_pod_status(&self.id, &status).await
+    }
+
+    /// Reports what will soon be different again: now, if the last report is long enough ago.
+    async fn report_by_and_by(&mut self) -> Landed {
+        self.is_behind = true;
+        if self.report_due().is_zero() { self.report().await } else { Landed::Yes }
+    }
+
+    /// Waits for something, and reports meanwhile what was held back; `None` if the pod is gone.
+    async fn reporting<T>(&mut self, what: impl Future<Output = T>) -> Option<T> {
+        let mut what = pin!(what);
+        loop {
+            let (clock, due) = (self.edge.clock, self.report_due());
+            tokio::select! {
+                biased;
+                done = &mut what => return Some(done),
+                () = clock.sleep(due) => if self.report().await == Landed::ObjectGone {
+                    return None;
+                },
+            }
+        }
+    }
+
+    /// Returns how long what has changed is still held back.
+    fn report_due(&self) -> Duration {
+        if !self.is_behind {
+            return Duration::MAX;
+        }
+        let since = self.reported.map(|last| passed(last, self.edge.clock.now()));
+        let period = self.kubelet.options().relist_period;
+        since.map_or(Duration::ZERO, |since| period.saturating_sub(since))
     }
 
     /// Returns what a container about to run does, and which attempt it is.
