@@ -10,8 +10,7 @@ use nodewright::clock::Clock;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-use super::process::is_running;
-use super::{ControlPlane, ControlPlaneError, Controllers, Stage, eventually, shared};
+use super::{ControlPlane, ControlPlaneError, Controllers, Stage, eventually, is_running, shared};
 
 /// Enough for a controller on a machine that is busy compiling.
 const LIMIT: Duration = Duration::from_secs(60);

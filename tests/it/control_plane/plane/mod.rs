@@ -1,4 +1,6 @@
-//! A real control plane for the tests: etcd, kube-apiserver and Kubernetes' own controllers.
+//! A real control plane: etcd, kube-apiserver and Kubernetes' own controllers.
+//!
+//! The tests have it as `control_plane`, and the benches include it by its path.
 //!
 //! In go the programs that `tests/control-plane/build` made; out come clients, a kubeconfig and
 //! the audit log. There are no nodes and no scheduler: a test creates Node objects and plays their
@@ -28,25 +30,9 @@
 //!   *ignored*, except where `NODEWRIGHT_REQUIRE_CONTROL_PLANE=1`.
 
 mod audit;
-#[cfg(test)]
-mod build_script;
-#[cfg(test)]
-mod cordons;
 mod credentials;
-#[cfg(test)]
-mod fleet;
-#[cfg(test)]
-mod kills;
 mod process;
 mod programs;
-#[cfg(test)]
-mod proxy;
-#[cfg(test)]
-mod scenarios;
-#[cfg(test)]
-mod site;
-#[cfg(test)]
-mod smoke;
 
 use std::io;
 use std::net::TcpListener;
@@ -62,10 +48,9 @@ use nodewright::clock::Clock;
 use tempfile::TempDir;
 use tokio::sync::OnceCell;
 
-pub use audit::{AuditEntry, Stage};
+pub use audit::{AuditEntry, Stage, read};
 use credentials::Credentials;
-pub use process::Program;
-use process::Watchdog;
+pub use process::{Program, Watchdog, is_running};
 
 /// How long a control plane may take to answer. It takes 5 s; a machine whose cores compile
 /// something else meanwhile needs many times that.
@@ -85,7 +70,7 @@ const OWN_USER_AGENT: &str = "nodewright-test-harness";
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Controllers {
     /// The API server alone: no garbage collection, PDBs refuse every eviction, cordons make no
-    /// taint, and namespaces never finish deleting.
+    /// taint, new nodes have none, and namespaces never finish deleting.
     None,
     /// All that a rollout can meet (the list is in `programs.rs`).
     Standard,
@@ -134,7 +119,8 @@ impl ControlPlane {
         Self::try_start(controllers).await.unwrap_or_else(|error| panic!("{}", with_causes(&error)))
     }
 
-    async fn try_start(controllers: Controllers) -> Result<Self, ControlPlaneError> {
+    /// Starts a control plane.
+    pub async fn try_start(controllers: Controllers) -> Result<Self, ControlPlaneError> {
         let folder = Path::new(env!("NODEWRIGHT_CONTROL_PLANE_FOLDER"));
         let mut attempt = 1;
         loop {
@@ -149,7 +135,8 @@ impl ControlPlane {
         }
     }
 
-    async fn start_from(
+    /// Starts the programs of a folder.
+    pub async fn start_from(
         executables: &Path,
         controllers: Controllers,
     ) -> Result<Self, ControlPlaneError> {
@@ -271,7 +258,7 @@ impl ControlPlane {
         self.client(OWN_USER_AGENT).request_text(request).await.expect("the API server answers");
         let path = self.folder.path().join(programs::AUDIT_LOG);
         eventually("the marked request in the audit log", START_LIMIT, async || {
-            let entries = audit::read(&path).expect("the audit log can be read");
+            let entries = read(&path).expect("the audit log can be read");
             entries.iter().any(|entry| entry.uri == mark).then_some(entries)
         })
         .await
@@ -355,7 +342,8 @@ pub async fn eventually<T>(
         .unwrap_or_else(|| panic!("{what}: did not happen within {} s", limit.as_secs()))
 }
 
-async fn within<T>(limit: Duration, mut attempt: impl AsyncFnMut() -> Option<T>) -> Option<T> {
+/// Returns what `attempt` finds within `limit` of looking.
+pub async fn within<T>(limit: Duration, mut attempt: impl AsyncFnMut() -> Option<T>) -> Option<T> {
     let clock = Clock::real();
     let deadline = clock.now() + limit;
     loop {
@@ -367,7 +355,8 @@ async fn within<T>(limit: Duration, mut attempt: impl AsyncFnMut() -> Option<T>)
     }
 }
 
-fn with_causes(error: &dyn std::error::Error) -> String {
+/// Returns an error with its causes.
+pub fn with_causes(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
     while let Some(error) = cause {

@@ -139,6 +139,11 @@ impl Program {
         self.child.wait().expect("a child can be waited for")
     }
 
+    /// Waits until it has ended by itself.
+    pub fn wait(&mut self) -> io::Result<ExitStatus> {
+        self.child.wait()
+    }
+
     /// Returns why the program is not running any more, if so.
     pub fn ended(&mut self) -> Option<ControlPlaneError> {
         let status = self.child.try_wait().ok().flatten()?;
@@ -172,97 +177,4 @@ pub fn is_running(process: u32) -> bool {
     let state = fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
     let is_zombie = state.rsplit(") ").next().is_some_and(|state| state.starts_with('Z'));
     signal.success() && !is_zombie
-}
-
-#[cfg(test)]
-mod tests {
-    use std::io::{BufRead, BufReader, Read, Write};
-    use std::process::{Command, Stdio};
-    use std::time::Duration;
-
-    use super::{Program, Watchdog, is_running};
-    use crate::control_plane::eventually;
-
-    /// Longer than any test, so that only a kill ends it.
-    const SLEEP_SECONDS: &str = "3600";
-
-    #[test]
-    fn programs_and_watchdog_are_gone_after_drop() {
-        let folder = tempfile::tempdir().unwrap();
-        let mut watchdog = Watchdog::spawn(folder.path()).unwrap();
-        let log = folder.path().join("sleep.log");
-        let program =
-            Program::spawn(&mut watchdog, "sleep", "/bin".as_ref(), &[SLEEP_SECONDS.into()], log)
-                .unwrap();
-        let processes = [program.id(), watchdog.id()];
-        assert!(processes.iter().all(|process| is_running(*process)));
-        drop(program);
-        drop(watchdog);
-        assert!(!processes.iter().any(|process| is_running(*process)), "{processes:?}");
-        assert!(folder.path().exists(), "the folder is its owner's after an orderly end");
-    }
-
-    #[test]
-    fn a_program_that_ends_is_reported_with_its_last_words() {
-        let folder = tempfile::tempdir().unwrap();
-        let mut watchdog = Watchdog::spawn(folder.path()).unwrap();
-        let log = folder.path().join("ls.log");
-        let arguments = ["/there/is/no/such/folder".to_owned()];
-        let mut program =
-            Program::spawn(&mut watchdog, "ls", "/bin".as_ref(), &arguments, log).unwrap();
-        let status = program.child.wait().unwrap();
-        assert!(!status.success());
-        let text = program.ended().unwrap().to_string();
-        assert!(text.starts_with("ls ended during the start (exit status: "), "{text}");
-        assert!(text.contains("/there/is/no/such/folder"), "{text}");
-    }
-
-    /// Runs the next test as a process of its own and kills that.
-    #[tokio::test]
-    async fn programs_die_and_the_folder_goes_when_the_test_process_is_killed() {
-        let mut victim = Command::new(std::env::current_exe().unwrap())
-            .args(["--exact", "--ignored", "--nocapture"])
-            .arg("control_plane::process::tests::victim")
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::null())
-            .spawn()
-            .unwrap();
-        let line = BufReader::new(victim.stdout.take().unwrap())
-            .lines()
-            .map(Result::unwrap)
-            .find_map(|line| line.split_once("victim: ").map(|(_, facts)| facts.to_owned()))
-            .expect("the victim says what it started");
-        let mut facts = line.splitn(3, ' ');
-        let mut process = || facts.next().unwrap().parse::<u32>().unwrap();
-        let (program, watchdog) = (process(), process());
-        let folder = std::path::PathBuf::from(facts.next().unwrap());
-        assert!(is_running(program) && is_running(watchdog) && folder.exists());
-        victim.kill().unwrap();
-        victim.wait().unwrap();
-        eventually("program, watchdog and folder are gone", Duration::from_secs(30), async || {
-            let left = is_running(program) || is_running(watchdog) || folder.exists();
-            (!left).then_some(())
-        })
-        .await;
-    }
-
-    #[test]
-    #[ignore = "the other half of the test above, which starts and kills it"]
-    fn victim() {
-        let folder = tempfile::tempdir().unwrap();
-        let mut watchdog = Watchdog::spawn(folder.path()).unwrap();
-        let log = folder.path().join("sleep.log");
-        let program =
-            Program::spawn(&mut watchdog, "sleep", "/bin".as_ref(), &[SLEEP_SECONDS.into()], log)
-                .unwrap();
-        let facts =
-            format!("\nvictim: {} {} {}\n", program.id(), watchdog.id(), folder.path().display());
-        let mut output = std::io::stdout();
-        output.write_all(facts.as_bytes()).unwrap();
-        output.flush().unwrap();
-        // Where nobody kills it, the end of its input ends it.
-        std::io::stdin().read_to_end(&mut Vec::new()).unwrap();
-        drop(program);
-    }
 }

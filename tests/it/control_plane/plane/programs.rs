@@ -72,7 +72,7 @@ pub fn api_server_arguments(folder: &Path, ports: &Ports, controllers: Controlle
         // In MiB: one file, never rotated, so that its reader sees everything.
         "--audit-log-maxsize=4096".to_owned(),
     ];
-    if controllers == Controllers::WithoutNodeLifecycle {
+    if controllers != Controllers::Standard {
         // This plug-in's taint would stay: only the node lifecycle controller takes it off.
         arguments.push("--disable-admission-plugins=TaintNodesByCondition".to_owned());
     }
