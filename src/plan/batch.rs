@@ -45,6 +45,7 @@ pub(crate) fn advance<'a>(
     // Places of batches that are kept for first users and not taken yet.
     let kept = statuses.values().filter_map(|status| status.open_batch.as_ref());
     let mut kept: u32 = kept.filter(|open| open.first_use).map(places_left).sum();
+    let mut room = first.room(&first.at_work(plan)).saturating_sub(kept);
     let all = compartments::of(scope, &statuses);
     let refused_max = (REFUSED_ALL_MAX / all.len().max(1)).min(REFUSED_MAX);
     for compartment in all {
@@ -52,7 +53,7 @@ pub(crate) fn advance<'a>(
         if let Some(open) = &mut status.open_batch {
             note_given(scope, open, refused_max);
         }
-        let first = First { uses: &first, kept: &mut kept };
+        let first = First { uses: &first, kept: &mut kept, room: &mut room };
         let mut turn = Turn { scope, compartment: &compartment, status: &mut status, first };
         let here: BTreeSet<&str> =
             compartment.nodes.iter().map(|node| node.name.as_str()).collect();
@@ -89,9 +90,10 @@ pub(crate) fn look_ahead(
 ) {
     let mut outlooks = BTreeMap::new();
     let (uses, mut kept) = (FirstUse::new(scope), 0);
+    let mut room = uses.room(&uses.at_work(plan));
     for compartment in compartments::of(scope, &memory.compartments) {
         let status = memory.compartments.entry(compartment.name.clone()).or_default();
-        let first = First { uses: &uses, kept: &mut kept };
+        let first = First { uses: &uses, kept: &mut kept, room: &mut room };
         let mut turn = Turn { scope, compartment: &compartment, status, first };
         let outlook = turn.show(verdicts);
         outlooks.insert(compartment.name, outlook);
@@ -157,6 +159,8 @@ struct First<'t, 'a> {
     uses: &'t FirstUse<'a>,
     /// Places that open batches of any compartment keep for them.
     kept: &'t mut u32,
+    /// Further such places that the forecasts of this tick have not given away.
+    room: &'t mut u32,
 }
 
 impl<'a> Turn<'_, 'a> {
@@ -197,16 +201,12 @@ impl<'a> Turn<'_, 'a> {
 
     /// Counts the members' outcomes: the verdict on the batch (upstream contract B.10, with an
     /// erroring node ending its membership).
-    ///
-    /// A batch that was cut down for a first use says nothing of the policy's pace: the next one
-    /// has the size it would have had.
     fn judge(
         &mut self,
         open: &OpenBatch,
         members: &[(&Node, &Record)],
         verdicts: &BTreeMap<String, Verdict>,
     ) {
-        let paced = self.status.batch_state.last_batch_size;
         let ended = |outcome| {
             count(members.iter().filter(|(_, record)| record.outcome == Some(outcome)).count())
         };
@@ -214,9 +214,10 @@ impl<'a> Turn<'_, 'a> {
         let failed =
             self.compartment.nodes.iter().filter(|&&node| outlook::has_failed(self.scope, node));
         let now = Ended { complete: self.complete(verdicts), failed: count(failed.count()) };
-        self.compartment.pacing.judge(&mut self.status.batch_state, batch, now);
-        if open.first_use {
-            self.status.batch_state.last_batch_size = paced;
+        let (pacing, state) = (&self.compartment.pacing, &mut self.status.batch_state);
+        match open.first_use {
+            true => pacing.judge_cut(state, batch, now),
+            false => pacing.judge(state, batch, now),
         }
     }
 
@@ -384,8 +385,9 @@ impl<'a> Turn<'_, 'a> {
         }
         let members = self.status.open_batch.as_ref().map(|open| members(self.scope, open));
         let members = members.unwrap_or_default();
+        let first = (self.first.uses, &mut *self.first.room);
         let outlook =
-            outlook::outlook(self.scope, self.compartment, self.status, &members, verdicts);
+            outlook::outlook(self.scope, self.compartment, self.status, &members, verdicts, first);
         self.status.batches_to_come = match outlook.to_come.is_empty() {
             true => String::new(),
             false => outlook.to_come.to_string(),

@@ -1,18 +1,20 @@
 //! The first use of a package input in this cluster: one node has it before others get it.
 //!
 //! In: what is wanted, and what every node of the cluster says. Out: which packages no node has
-//! had to the end, who has them at work, and how many more may begin. A package input is what a
+//! had to the end, who has them at work, how many more may begin, and what a forecast must know of
+//! it. A package input is what a
 //! snapshot holds: version, configuration, environment, image. Decided from the nodes each time,
 //! so nothing is remembered and nothing can be forgotten. Must never: hold a node that needs
 //! nothing new, or take an uninstall for a first use.
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::batch::places_left;
 use super::count;
 use super::due;
 use super::select::Scope;
 use crate::model::{
-    Action, Entry, Input, Node, Package, PackageId, PatchKind, Plan, Record, State,
+    Action, Entry, Input, Node, OpenBatch, Package, PackageId, PatchKind, Plan, Record, State,
 };
 
 /// The packages of a rollout that are new to the cluster.
@@ -45,7 +47,7 @@ impl<'a> FirstUse<'a> {
     }
 
     /// Returns the package that the node would be among the first to get.
-    pub(crate) fn on(&self, node: &'a Node) -> Option<PackageId> {
+    pub(crate) fn on(&self, node: &Node) -> Option<PackageId> {
         if self.unproven.is_empty() {
             return None;
         }
@@ -90,6 +92,36 @@ impl<'a> FirstUse<'a> {
     /// Returns how many more nodes may begin with one of them beside these.
     pub(crate) fn room(&self, at_work: &[String]) -> u32 {
         self.limit.saturating_sub(count(at_work.len()))
+    }
+}
+
+/// How a first use cuts the batches to come of a compartment down.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Ahead {
+    /// The next batch has at most so many nodes; after it the package is proven.
+    pub next: Option<u32>,
+    /// Every batch has at most so many while all fail.
+    pub failing: Option<u32>,
+}
+
+impl FirstUse<'_> {
+    /// Returns what a first use means for a compartment in which these nodes are left after the
+    /// open batch. `room` are the first places of the cluster that no batch has yet: it takes its
+    /// share. Where others have them all, it waits until the package is proven.
+    pub(crate) fn ahead(&self, left: &[&Node], open: Option<&OpenBatch>, room: &mut u32) -> Ahead {
+        if self.unproven.is_empty() {
+            return Ahead::default();
+        }
+        let new = count(left.iter().filter(|node| self.on(node).is_some()).count());
+        let failing = Some(self.limit);
+        if let Some(open) = open {
+            *room = room.saturating_sub(places_left(open));
+            return Ahead { next: None, failing };
+        }
+        let first = new.min(*room);
+        *room -= first;
+        let next = count(left.len()).saturating_sub(new).saturating_add(first);
+        Ahead { next: (0 < next && first < new).then_some(next), failing }
     }
 }
 

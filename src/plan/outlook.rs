@@ -10,6 +10,7 @@ use super::batch::places_left;
 use super::compartments::Compartment;
 use super::conditions::{CONDITION_BYTES_MAX, condition, first_names};
 use super::count;
+use super::first_use::{Ahead, FirstUse};
 use super::limits::cut;
 use super::pace::{Assumption, Ended, Pacing};
 use super::select::Scope;
@@ -25,25 +26,28 @@ const WHY_BYTES_MAX: usize = 512;
 /// Verdicts by node.
 type Verdicts = BTreeMap<String, Verdict>;
 
-/// Returns what is to come; `members` are the nodes of the open batch.
+/// Returns what is to come; `members` are the nodes of the open batch, and `room` the places of
+/// first users that no compartment before this one needs.
 pub(crate) fn outlook<'a>(
     scope: &Scope<'a>,
     compartment: &Compartment<'a>,
     status: &CompartmentStatus,
     members: &[(&'a Node, &'a Record)],
     verdicts: &Verdicts,
+    (first, room): (&FirstUse<'a>, &mut u32),
 ) -> Outlook {
     let pacing = &compartment.pacing;
     let now = standing(scope, compartment, verdicts);
     let of_batch: BTreeSet<&str> = members.iter().map(|(node, _)| node.name.as_str()).collect();
-    let left = compartment.nodes.iter().filter(|node| {
+    let left = compartment.nodes.iter().copied().filter(|node| {
         let verdict = verdicts.get(&node.name);
         !of_batch.contains(node.name.as_str()) && verdict.is_some_and(can_be_picked)
     });
-    let left = count(left.count());
-    let Course { open, to_come, .. } =
-        course(pacing, status, members, now, left, Assumption::Success);
-    let failing = course(pacing, status, members, now, left, Assumption::Failure);
+    let left: Vec<&Node> = left.collect();
+    let ahead = first.ahead(&left, status.open_batch.as_ref(), room);
+    let from = From { pacing, status, members, now, left: count(left.len()), ahead };
+    let Course { open, to_come, .. } = course(&from, Assumption::Success);
+    let failing = course(&from, Assumption::Failure);
     let state = &status.batch_state;
     Outlook {
         nodes: pacing.nodes,
@@ -180,6 +184,16 @@ fn can_be_picked(verdict: &Verdict) -> bool {
     verdict.kind != VerdictKind::Done && !stays_out
 }
 
+/// Where a compartment stands.
+struct From<'f, 'a> {
+    pacing: &'f Pacing,
+    status: &'f CompartmentStatus,
+    members: &'f [(&'a Node, &'a Record)],
+    now: Ended,
+    left: u32,
+    ahead: Ahead,
+}
+
 /// What becomes of a compartment under an assumption.
 struct Course {
     open: Option<BatchNow>,
@@ -187,14 +201,8 @@ struct Course {
     stops: bool,
 }
 
-fn course(
-    pacing: &Pacing,
-    status: &CompartmentStatus,
-    members: &[(&Node, &Record)],
-    now: Ended,
-    left: u32,
-    assumed: Assumption,
-) -> Course {
+fn course(from: &From<'_, '_>, assumed: Assumption) -> Course {
+    let From { pacing, status, members, now, left, ahead } = *from;
     let mut state = status.batch_state.clone();
     let (mut now, mut left) = (now, left);
     let open = status.open_batch.as_ref().map(|open| {
@@ -207,11 +215,18 @@ fn course(
         let (was_complete, was_failed) = (had(Outcome::Complete), had(Outcome::Erroring));
         now.complete = now.complete.saturating_add(batch.complete.saturating_sub(was_complete));
         now.failed = now.failed.saturating_add(batch.failed.saturating_sub(was_failed));
-        pacing.judge(&mut state, batch, now);
+        match open.first_use {
+            true => pacing.judge_cut(&mut state, batch, now),
+            false => pacing.judge(&mut state, batch, now),
+        }
         let size = batch.complete.saturating_add(batch.failed);
         BatchNow { number: open.number, size, failed: was_failed }
     });
-    let forecast = pacing.forecast_from(&state, now, left, assumed);
+    let cut = match assumed {
+        Assumption::Success => ahead.next,
+        Assumption::Failure => ahead.failing,
+    };
+    let forecast = pacing.forecast_from(&state, now, left, assumed, cut);
     Course { open, to_come: forecast.batches.into_iter().collect(), stops: forecast.stops }
 }
 

@@ -107,6 +107,14 @@ impl Pacing {
         state.should_stop = self.is_too_many(state);
     }
 
+    /// Counts a batch that was cut down for a first use: it says nothing of the policy's pace, so
+    /// the next one has the size it would have had.
+    pub fn judge_cut(&self, state: &mut BatchState, batch: Ended, now: Ended) {
+        let paced = state.last_batch_size;
+        self.judge(state, batch, now);
+        state.last_batch_size = paced;
+    }
+
     /// Returns whether so many failed batches in a row stop the compartment.
     ///
     /// The safety limit is the policy's word on its own threshold; the cluster's floor knows none.
@@ -126,22 +134,26 @@ impl Pacing {
     /// Returns the batches in which `left` nodes will go, from the counters on.
     pub fn forecast(&self, state: &BatchState, left: u32, assumed: Assumption) -> Forecast {
         let now = Ended { complete: state.completed_nodes, failed: state.failed_nodes };
-        self.forecast_from(state, now, left, assumed)
+        self.forecast_from(state, now, left, assumed, None)
     }
 
     /// Returns the same where `now` is how all nodes of the compartment stand: they may have moved
-    /// since the last verdict, by hand or with nodes that join and leave.
+    /// since the last verdict, by hand or with nodes that join and leave. A batch has at most `cut`
+    /// nodes until the first that succeeds.
     pub fn forecast_from(
         &self,
         state: &BatchState,
         now: Ended,
         left: u32,
         assumed: Assumption,
+        cut: Option<u32>,
     ) -> Forecast {
         let (mut state, mut now, mut left) = (state.clone(), now, left);
+        let mut cut = cut;
         let mut batches = Vec::new();
         while left > 0 && !state.should_stop {
-            let size = self.next_batch(&state).min(left);
+            let paced = self.next_batch(&state).min(left);
+            let size = paced.min(cut.unwrap_or(paced));
             if size == 0 {
                 return Forecast { batches, stops: true };
             }
@@ -153,7 +165,11 @@ impl Pacing {
             };
             now.complete = now.complete.saturating_add(batch.complete);
             now.failed = now.failed.saturating_add(batch.failed);
-            self.judge(&mut state, batch, now);
+            match size < paced {
+                true => self.judge_cut(&mut state, batch, now),
+                false => self.judge(&mut state, batch, now),
+            }
+            cut = cut.filter(|_| assumed == Assumption::Failure);
         }
         Forecast { batches, stops: left > 0 }
     }

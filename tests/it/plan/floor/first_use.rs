@@ -7,6 +7,7 @@ use kube::core::Selector;
 use nodewright::model::{
     Budget, Compartment, Growth, Node, Pace, Package, Policy, Record, Rollout, Strategy,
 };
+use nodewright::plan::plan;
 use nodewright::plan::world::{End, World};
 
 use super::super::builders::{PackageExt, WorldExt, package, rollout, world};
@@ -132,8 +133,8 @@ fn the_policys_pace_begins_after_the_first_node() {
     assert_eq!(rounds(&mut world, |_| End::Success), [1, 2, 4, 8, 5]);
 }
 
-#[test]
-fn compartments_share_the_first_node() {
+/// Nodes in two rings, each a compartment of which four may go at once.
+fn rings(nodes: u32) -> World {
     let pace = Pace { budget: Budget::Count(4), strategy: None };
     let compartment = |name: &str| {
         let labels = BTreeMap::from([("ring".to_owned(), name.to_owned())]);
@@ -144,7 +145,7 @@ fn compartments_share_the_first_node() {
     let mut wanted = rollout(1, vec![package("motd", "1.0.0")]);
     (wanted.budget, wanted.policy) = (None, Some("rings".to_owned()));
     let mut world = fleet(0, wanted);
-    for number in 0..20 {
+    for number in 0..nodes {
         let ring = if number % 2 == 0 { "a" } else { "b" };
         world.add_node(&format!("node-{number:02}"), &[("ring", ring)]);
         world.pass(1);
@@ -152,7 +153,12 @@ fn compartments_share_the_first_node() {
     let compartments = vec![compartment("a"), compartment("b")];
     let policy = Policy { name: "rings".to_owned(), fallback: pace, compartments, reset: true };
     world.input.desired.policies.insert("rings".to_owned(), policy);
-    assert_eq!(rounds(&mut world, |_| End::Success), [1, 8, 8, 3]);
+    world
+}
+
+#[test]
+fn compartments_share_the_first_node() {
+    assert_eq!(rounds(&mut rings(20), |_| End::Success), [1, 8, 8, 3]);
 }
 
 #[test]
@@ -209,4 +215,62 @@ fn an_uninstall_and_a_deletion_are_no_first_use() {
     world.run();
     world.set_rollout(percent(50, vec![package("motd", "1.0.0").with_uninstall().asked_to_go()]));
     assert_eq!(rounds(&mut world, |_| End::Success), [6, 6]);
+}
+
+/// Before each tick in which all goes well, the batches to come are those that come.
+#[test]
+fn the_forecast_knows_of_the_first_node() {
+    let told = |world: &World| {
+        let outlook = &plan(&world.input).outlooks["tuning"]["__default__"];
+        (outlook.all_to_come().to_string(), outlook.sizes())
+    };
+    let mut world = fleet(300, percent(33, vec![package("motd", "1.0.0")]));
+    let first = "1, 99 ×3, 2; if every node fails from now on: 1, 1, then it stops";
+    assert_eq!(told(&world).1, first);
+    let mut heard = Vec::new();
+    for _ in 0..20 {
+        world.settle();
+        let all = told(&world).0;
+        if heard.last() != Some(&all) {
+            heard.push(all);
+        }
+        world.finish_all(End::Success);
+    }
+    assert_eq!(heard, ["1, 99 ×3, 2", "99 ×3, 2", "99, 99, 2", "99, 2", "2", "none"]);
+
+    // A flag that lets more begin; one that lets all; and a failure, after which one more is tried.
+    let mut world = fleet(20, percent(50, vec![package("motd", "1.0.0")]));
+    world.input.floor.first_use = Some(4);
+    let four = "4, 10, 6; if every node fails from now on: 4, 4, then it stops";
+    assert_eq!(told(&world).1, four);
+    world.input.floor.first_use = None;
+    assert_eq!(
+        told(&world).1,
+        "10, 10; if every node fails from now on: 10, 10, and nothing stops it"
+    );
+    world.input.floor.first_use = Some(1);
+    world.settle();
+    let under_way = open(&world);
+    while open(&world) == under_way {
+        world.finish_all(End::Failure);
+        world.settle();
+        world.pass(600);
+    }
+    assert_eq!(told(&world).0, "1, 10, 8");
+}
+
+#[test]
+fn one_compartment_has_the_first_node_and_the_others_forecast_their_own_pace() {
+    let mut world = rings(20);
+    let told = |world: &World| {
+        let outlooks = plan(&world.input).outlooks.remove("tuning").expect("planned");
+        let sizes = outlooks.into_iter().filter(|(_, it)| it.nodes > 0);
+        sizes.map(|(name, it)| format!("{name}: {}", it.sizes())).collect::<Vec<_>>()
+    };
+    let fails = "if every node fails from now on: 1, 1, then it stops";
+    assert_eq!(told(&world), [format!("a: 1, 4, 4, 1; {fails}"), format!("b: 4, 4, 2; {fails}")]);
+    world.settle();
+    assert_eq!(told(&world)[1], format!("b: 4, 4, 2; {fails}"));
+    world.run();
+    assert!(world.is_complete());
 }
