@@ -54,7 +54,8 @@ pub fn drain_start(resource: &str) -> String {
 
 /// Node annotation: JSON list of `namespace, name, reason, detail` of pods that hold the drain.
 ///
-/// Writer: daemon, taken off when nothing holds it. Source: upstream.
+/// Writer: upstream; we only take it off. Differs on purpose: what holds a drain changes with every
+/// eviction, and each change would be a write of the whole Node and a wake-up of all its watchers.
 #[must_use]
 pub fn drain_blocked(resource: &str) -> String {
     format!("{PREFIX}drainBlocked_{resource}")

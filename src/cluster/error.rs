@@ -149,6 +149,16 @@ impl ClusterError {
         matches!(self, Self::Refused { status, .. } if status.is_already_exists())
     }
 
+    /// Returns whether the right to do it is missing.
+    pub fn is_forbidden(&self) -> bool {
+        self.code() == Some(403)
+    }
+
+    /// Returns whether the object was not as the request said.
+    pub fn is_conflict(&self) -> bool {
+        self.code() == Some(409)
+    }
+
     /// Returns whether the object is not there.
     pub fn is_not_found(&self) -> bool {
         self.code() == Some(404)

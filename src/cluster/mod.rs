@@ -10,6 +10,7 @@ pub mod act;
 pub mod approve;
 mod budgets;
 mod claims;
+pub mod conditions;
 pub mod connect;
 pub mod error;
 pub mod events;

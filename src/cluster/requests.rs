@@ -26,6 +26,8 @@ pub enum Body {
     MergePatch,
     /// RFC 6902.
     JsonPatch,
+    /// Kubernetes' own: lists merge by a key, for example conditions by their type.
+    StrategicMergePatch,
 }
 
 impl Body {
@@ -34,6 +36,7 @@ impl Body {
             Self::Json => "application/json",
             Self::MergePatch => "application/merge-patch+json",
             Self::JsonPatch => "application/json-patch+json",
+            Self::StrategicMergePatch => "application/strategic-merge-patch+json",
         }
     }
 }

@@ -10,6 +10,7 @@ use kube::core::ObjectMeta;
 use serde::Deserialize;
 
 use super::claims::read_claims;
+use super::conditions::is_published;
 use super::legacy;
 use super::node_state::{MARK, read_annotations};
 use super::slim::{WireMeta, null_as_empty, watchable_as};
@@ -110,6 +111,8 @@ impl From<WireNode> for SlimNode {
         let hold = metadata.annotations.get(keys::HOLD).cloned();
         let (rollouts, cordons) = read_annotations(&metadata.annotations);
         let ready = status.conditions.iter().find(|condition| condition.kind == "Ready");
+        let published = status.conditions.iter().filter(|it| is_published(&it.kind));
+        let conditions = published.map(|it| (it.kind.clone(), it.status == "True")).collect();
         let node = Node {
             name: metadata.name,
             uid: metadata.uid,
@@ -133,6 +136,7 @@ impl From<WireNode> for SlimNode {
             gpus: status.allocatable.get(GPU_RESOURCE).and_then(|text| text.parse().ok()),
             claims,
             cordons,
+            conditions,
             rollouts,
         };
         Self { metadata: shell, node }
@@ -188,6 +192,8 @@ pub fn is_same_node(one: &Node, other: &Node) -> bool {
         gpus,
         claims,
         cordons,
+        // Told after the fact; nothing of ours depends on them.
+        conditions: _,
         rollouts,
     } = one;
     *name == other.name

@@ -6,6 +6,7 @@
 //! proof of leadership. Must never: decide (that is `plan`), or word a sentence (that is `report`).
 
 mod commit;
+mod conditions;
 mod desired;
 mod error;
 pub mod http;

@@ -10,6 +10,7 @@ use kube::Client;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
+use super::conditions::Conditions;
 use super::desired::desired;
 use super::http::Readiness;
 use super::metrics::{Leadership, SourceHold};
@@ -81,6 +82,7 @@ pub(super) struct Loop {
     /// What was last shown.
     shown: Option<Shown>,
     failures: u32,
+    conditions: Conditions,
     /// What the API server refused for good in the last tick.
     refused: Vec<Finding>,
 }
@@ -135,6 +137,7 @@ impl Loop {
             rival: RivalWatch::default(),
             shown: None,
             failures: 0,
+            conditions: Conditions::new(clock),
             refused: Vec::new(),
         }
     }
@@ -248,6 +251,10 @@ impl Loop {
         let actions = self.due_actions(&plan, &mut rest);
         let executed = self.actor.execute(proof, actions).await;
         failed |= self.take_in(&executed);
+        if self.rival.leads.is_none() {
+            let next = self.conditions.publish(&self.actor, proof, &view, &executed).await;
+            rest.at = earlier(rest.at, next);
+        }
         let told = self.shown.as_ref().map(|shown| (&shown.verdicts, &shown.outlooks));
         news::tell(&self.outlets.events, proof, &input, &plan, &executed, told);
         self.show(&input, &plan, epoch, pulls, &executed);
@@ -484,7 +491,7 @@ fn refusal(what: &str, why: &str) -> Finding {
     }
 }
 
-fn after(at: Timestamp, pause: Duration) -> Timestamp {
+pub(super) fn after(at: Timestamp, pause: Duration) -> Timestamp {
     jiff::SignedDuration::try_from(pause)
         .ok()
         .and_then(|pause| at.checked_add(pause).ok())

@@ -126,6 +126,8 @@ pub struct Node {
     pub claims: Vec<Claim>,
     /// Cordon marks, ours and of other rollouts.
     pub cordons: Vec<CordonMark>,
+    /// Conditions that we or upstream's operator published, by type: whether they are true.
+    pub conditions: BTreeMap<String, bool>,
     /// What each rollout's annotations say, by name of the rollout.
     pub rollouts: BTreeMap<String, NodeRollout>,
 }

@@ -130,6 +130,7 @@ impl World {
             gpus: None,
             claims: Vec::new(),
             cordons: Vec::new(),
+            conditions: BTreeMap::new(),
             rollouts: BTreeMap::new(),
         };
         self.input.observed.nodes.insert(name.to_owned(), node);

@@ -1,6 +1,7 @@
 //! The loop: leadership, stop, faults, kills between any two writes.
 
 mod budgets;
+mod conditions;
 mod cordons;
 mod deletion;
 mod failures;

@@ -373,6 +373,7 @@ fn node(name: &str) -> Node {
         deleting: false,
         ignored: false,
         cordons: Vec::new(),
+        conditions: BTreeMap::new(),
         rollouts: BTreeMap::new(),
     }
 }

@@ -187,7 +187,8 @@ pub async fn compartments(world: &World, rollout: &str) -> Printed {
     Ok(lines.collect::<Vec<_>>().join("\n"))
 }
 
-/// Returns the keys of ours on a node.
+/// Returns the keys of ours on a node; its conditions follow when there is time for them, and are a
+/// matter of `daemon::conditions`.
 async fn marks(world: &World, node: &str) -> Printed {
     let api: Api<Node> = Api::all(world.ground.client("test"));
     let node = api.get(node).await.map_err(|error| chain(&error))?;
@@ -196,10 +197,7 @@ async fn marks(world: &World, node: &str) -> Printed {
     let annotations = node.annotations().keys().filter(is_ours);
     let annotations = annotations.map(|key| format!("annotation {key}"));
     let labels = node.labels().keys().filter(is_ours).map(|key| format!("label {key}"));
-    let conditions = node.status.iter().flat_map(|status| status.conditions.iter().flatten());
-    let conditions = conditions.map(|condition| &condition.type_).filter(is_ours);
-    let conditions = conditions.map(|key| format!("condition {key}"));
-    let all: Vec<String> = annotations.chain(labels).chain(conditions).collect();
+    let all: Vec<String> = annotations.chain(labels).collect();
     Ok(if all.is_empty() { "none".to_owned() } else { all.join("\n") })
 }
 
