@@ -13,6 +13,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use jiff::Timestamp;
 use kube::Resource;
 use kube::core::ObjectMeta;
+use serde::Deserialize as _;
 use serde::de::DeserializeOwned;
 use tokio::sync::Notify;
 
@@ -23,7 +24,7 @@ use super::slim_node::{SlimNode, is_same_node};
 use super::upstream::{UpstreamJob, UpstreamPod};
 use super::upstream_lease::UpstreamLease;
 use super::{EdgeSettings, snapshot, status, upstream, upstream_status};
-use crate::api::{DeploymentPolicy, NodeWright, keys};
+use crate::api::{DeploymentPolicy, NodeWright, NodeWrightStatus, keys};
 use crate::clock::Clock;
 use crate::model::{
     self, Executor, Node, Observed, Pod, PodPhase, PodRef, Refusal, Rejection, Snapshot,
@@ -82,6 +83,8 @@ pub struct Places {
 pub struct KeptResource<K> {
     metadata: ObjectMeta,
     read: Result<Arc<K>, String>,
+    /// The status of a NodeWright that cannot be read as a whole.
+    bare_status: Option<NodeWrightStatus>,
     upstream: Option<UpstreamStatus>,
 }
 
@@ -228,6 +231,18 @@ impl Store {
         self.lock().nodewrights.get(name).and_then(|kept| kept.read.as_ref().ok().cloned())
     }
 
+    /// Returns the status of a NodeWright at this version, also of one that cannot be read.
+    pub fn nodewright_status(
+        &self,
+        name: &str,
+        resource_version: &str,
+    ) -> Option<Option<NodeWrightStatus>> {
+        let state = self.lock();
+        let kept = state.nodewrights.get(name)?;
+        let is_known = kept.metadata.resource_version.as_deref() == Some(resource_version);
+        is_known.then(|| kept.status().cloned())
+    }
+
     /// Returns the metadata of a NodeWright, also of one that cannot be read.
     pub fn nodewright_metadata(&self, name: &str) -> Option<ObjectMeta> {
         self.lock().nodewrights.get(name).map(|kept| kept.metadata.clone())
@@ -319,6 +334,12 @@ impl Store {
     }
 }
 
+impl KeptResource<NodeWright> {
+    fn status(&self) -> Option<&NodeWrightStatus> {
+        self.read.as_ref().map_or(self.bare_status.as_ref(), |read| read.status.as_ref())
+    }
+}
+
 impl KeptPod {
     fn terminate(&mut self) {
         self.pod.terminating = true;
@@ -371,7 +392,7 @@ fn resource(kept: &KeptResource<NodeWright>) -> model::Resource {
     let is_true = |key: &str| {
         metadata.annotations.as_ref().and_then(|all| all.get(key)).is_some_and(|it| it == "true")
     };
-    let written = kept.read.as_ref().ok().and_then(|read| read.status.as_ref());
+    let written = kept.status();
     model::Resource {
         uid: metadata.uid.clone().unwrap_or_default(),
         resource_version: metadata.resource_version.clone().unwrap_or_default(),
@@ -435,9 +456,11 @@ macro_rules! watched_resource {
 
             fn keep(self, _places: &Places) -> Self::Kept {
                 let upstream = upstream_status::read(&self.value);
-                let read = serde_json::from_value::<$kind>(self.value);
-                let read = read.map(Arc::new).map_err(|error| error.to_string());
-                KeptResource { metadata: self.metadata, read, upstream }
+                let read = <$kind>::deserialize(&self.value).map(Arc::new);
+                let read = read.map_err(|error| error.to_string());
+                let bare = |_: &String| NodeWrightStatus::deserialize(&self.value["status"]).ok();
+                let bare_status = read.as_ref().err().and_then(bare);
+                KeptResource { metadata: self.metadata, read, bare_status, upstream }
             }
 
             fn is_same(one: &Self::Kept, other: &Self::Kept) -> bool {
@@ -451,6 +474,7 @@ macro_rules! watched_resource {
                     (Ok(_), Err(_)) | (Err(_), Ok(_)) => false,
                 };
                 is_same_read
+                    && one.bare_status == other.bare_status
                     && one.upstream == other.upstream
                     && without_version(&one.metadata) == without_version(&other.metadata)
             }

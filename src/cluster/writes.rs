@@ -88,15 +88,13 @@ impl Actor {
         write: &StatusWrite,
     ) -> Result<Outcome, ClusterError> {
         let target = Target::NodeWright(write.rollout.clone());
-        let known = self.store.nodewright(&write.rollout).filter(|known| {
-            known.metadata.resource_version.as_deref() == Some(write.resource_version.as_str())
-        });
+        let known = self.store.nodewright_status(&write.rollout, &write.resource_version);
         let Some(known) = known else {
             self.read_again(&target).await;
             return Ok(Outcome::Conflict { object: target.words() });
         };
-        let wanted = status::to_api(&write.status, known.status.as_ref(), self.clock.now());
-        let before = known.status.as_ref().map_or_else(|| json!({}), to_value);
+        let wanted = status::to_api(&write.status, known.as_ref(), self.clock.now());
+        let before = known.as_ref().map_or_else(|| json!({}), to_value);
         let difference = status::merge_difference(&before, &to_value(&wanted));
         let Some(difference) = upstream_status::with_maps(difference, write.upstream) else {
             return Ok(Outcome::Done);

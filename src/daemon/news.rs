@@ -4,6 +4,7 @@
 
 use std::collections::BTreeMap;
 
+use super::pull::chain;
 use crate::cluster::events::{Events, News, Regarding, RegardingKind, Severity};
 use crate::cluster::{Executed, LeaderProof, Outcome};
 use crate::model::{Input, Outlook, Plan, Verdict};
@@ -27,6 +28,13 @@ pub(super) fn tell(
     let done = executed.iter().filter(|executed| matches!(executed.outcome, Outcome::Done));
     for event in done.filter_map(|executed| events::of_action(&executed.action)) {
         tell_one(outlet, proof, input, event);
+    }
+    for Executed { action, outcome } in executed {
+        if let Outcome::GaveUp(error) = outcome
+            && let Some(event) = events::of_refusal(action, &chain(error))
+        {
+            tell_one(outlet, proof, input, event);
+        }
     }
     for (rollout, verdicts) in &plan.verdicts {
         let known = previous.and_then(|(known, _)| known.get(rollout));

@@ -27,6 +27,7 @@ mod drain;
 mod due;
 mod first_use;
 mod gpus;
+mod invalid;
 mod leave;
 pub mod lifecycle;
 mod limits;
@@ -79,6 +80,7 @@ pub fn plan_with(input: &Input, names: &mut Names) -> Plan {
         done.learn(&rollout.name, &plan);
     }
     deletion::leave_unreadable(input, &mut plan);
+    invalid::tell(input, &mut plan);
     cleanup::plan_cleanup(input, names, &mut plan);
     taints::plan_taints(input, &done, &mut plan);
     plan

@@ -7,8 +7,9 @@
 use std::collections::BTreeMap;
 
 use crate::model::{
-    Action, Eviction, EvictionMethod, ExecutorSpec, InterruptKind, NodePatch, Outcome, Outlook,
-    PatchKind, Reason, Record, Stage, Taint, TaintPatch, Verdict, Work, stopped_way_out,
+    Action, Eviction, EvictionMethod, ExecutorSpec, InterruptKind, NodeCleaning, NodePatch,
+    Outcome, Outlook, PatchKind, Reason, Record, Stage, Taint, TaintPatch, Verdict, Work,
+    stopped_way_out,
 };
 
 use super::concern::{Concern, concern, way_out_for};
@@ -70,6 +71,34 @@ pub fn of_action(action: &Action) -> Option<Event> {
         | Action::DeleteUpstreamWork { .. }
         | Action::DeleteExecutor { .. } => None,
     }
+}
+
+/// Returns the event of a change of a node that the API server refused for good: what `kubectl
+/// describe node` says while the node stays as it was.
+pub fn of_refusal(action: &Action, why: &str) -> Option<Event> {
+    let (node, rollout, what) = match action {
+        Action::PatchTaints(TaintPatch { node, rollout, .. }) => (node, rollout, "its taints"),
+        Action::PatchNode(NodePatch { node, rollout, .. }) => (node, rollout, "its annotations"),
+        Action::CleanNode(NodeCleaning { node, rollout, .. }) => {
+            (node, rollout, "what is left on it")
+        }
+        // What cannot be created is a verdict of its own.
+        Action::CreateExecutor(_)
+        | Action::Evict(_)
+        | Action::CreateSnapshot(_)
+        | Action::DeleteSnapshot(_)
+        | Action::WriteStatus(_)
+        | Action::WriteNodeMetadata(_)
+        | Action::DeleteExecutors { .. }
+        | Action::SetFinalizer(_)
+        | Action::DeleteUpstreamWork { .. }
+        | Action::DeleteExecutor { .. } => return None,
+    };
+    let note = format!(
+        "the API server refuses to change {what} for {rollout}: {why}; way out: give the daemon \
+         the right, or change what refuses it; it is tried again"
+    );
+    Some(event(node, rollout, EventKind::Warning, "State", "Refused", &note))
 }
 
 /// Returns the event of a verdict whose reason differs from the one before, where a person must

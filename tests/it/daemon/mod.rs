@@ -7,6 +7,7 @@ mod deletion;
 mod failures;
 mod faults;
 mod idle;
+mod invalid;
 mod kills;
 mod leadership;
 mod pulls;
