@@ -4,7 +4,7 @@
 //! stays on that node. Upstream's per-node maps are in the CRD, so that an object it wrote keeps
 //! validating, but not here: they are never read or written. Must never: hold a decision.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use schemars::JsonSchema;
@@ -167,6 +167,21 @@ pub struct RolloutStatus {
         skip_serializing_if = "BTreeMap::is_empty"
     )]
     pub compartments: BTreeMap<String, CompartmentRollout>,
+    /// What was complete last, each set of packages once: for nodes that join what was stopped.
+    #[serde(default, deserialize_with = "null_as_default", skip_serializing_if = "Vec::is_empty")]
+    pub completed_packages: Vec<CompletedPackages>,
+}
+
+/// Packages that every node of some compartments had.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct CompletedPackages {
+    /// The compartments in which they were complete last.
+    #[serde(default)]
+    pub compartments: BTreeSet<String>,
+    /// By package: the ConfigMap that keeps it as it was.
+    #[serde(default)]
+    pub packages: BTreeMap<String, String>,
 }
 
 /// What we remember of one compartment.

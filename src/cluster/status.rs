@@ -166,7 +166,14 @@ fn memory_from_api(
     statuses: &BTreeMap<String, api::CompartmentStatus>,
     rollout: api::RolloutStatus,
 ) -> model::Memory {
-    let api::RolloutStatus { target, order_offset, started, completed, mut compartments } = rollout;
+    let api::RolloutStatus {
+        target,
+        order_offset,
+        started,
+        completed,
+        mut compartments,
+        completed_packages,
+    } = rollout;
     let target = target.unwrap_or_default();
     let compartments = statuses
         .iter()
@@ -183,6 +190,13 @@ fn memory_from_api(
             completed: completed.map(|time| time.0),
         },
         compartments,
+        completed: completed_packages
+            .into_iter()
+            .map(|api::CompletedPackages { compartments, packages }| model::CompletedPackages {
+                compartments,
+                packages,
+            })
+            .collect(),
     }
 }
 
@@ -258,7 +272,7 @@ pub fn batch_from_api(state: api::BatchState) -> model::BatchState {
 fn memory_to_api(
     memory: &model::Memory,
 ) -> (BTreeMap<String, api::CompartmentStatus>, api::RolloutStatus) {
-    let model::Memory { target, order_next, timings, compartments } = memory;
+    let model::Memory { target, order_next, timings, compartments, completed: sets } = memory;
     let model::Timings { started, completed } = timings;
     let shown = compartments
         .iter()
@@ -278,6 +292,13 @@ fn memory_to_api(
         started: started.map(Time),
         completed: completed.map(Time),
         compartments: ours.collect(),
+        completed_packages: sets
+            .iter()
+            .map(|set| api::CompletedPackages {
+                compartments: set.compartments.clone(),
+                packages: set.packages.clone(),
+            })
+            .collect(),
     };
     (shown, rollout)
 }

@@ -1,6 +1,6 @@
 //! What a resource's status remembers and shows: bounded, whatever the size of the fleet.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use jiff::Timestamp;
@@ -170,6 +170,17 @@ pub struct Timings {
     pub completed: Option<Timestamp>,
 }
 
+/// Packages that every node of some compartments had: nodes that join while one of these is
+/// stopped get them.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct CompletedPackages {
+    /// The compartments in which they were complete last.
+    pub compartments: BTreeSet<String>,
+    /// By package: the snapshot, which stays for as long as it is named here.
+    pub packages: BTreeMap<String, String>,
+}
+
 /// What the planner must find again after a restart.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -186,6 +197,9 @@ pub struct Memory {
     /// Compartments by name.
     #[serde(default)]
     pub compartments: BTreeMap<String, CompartmentStatus>,
+    /// What was complete last, each set of packages once, the newest last.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub completed: Vec<CompletedPackages>,
 }
 
 /// The whole status of a resource.

@@ -42,7 +42,8 @@ pub use input::{
     RefusalCause, Rejection, Resource, STAGE_TIMEOUT_DEFAULT, Snapshot,
 };
 pub use memory::{
-    BatchState, CompartmentStatus, Condition, Memory, OpenBatch, Status, StatusWord, Timings,
+    BatchState, CompartmentStatus, CompletedPackages, Condition, Memory, OpenBatch, Status,
+    StatusWord, Timings,
 };
 pub use node::{AtRelease, Claim, CordonMark, Node, NodeRollout, Taint, TaintEffect};
 pub use outlook::{

@@ -7,6 +7,7 @@ mod approval;
 mod ceilings;
 mod first_use;
 mod halted;
+mod joiners;
 mod leaving;
 mod nodes;
 
@@ -255,7 +256,7 @@ impl<'a> Audit<'a> {
         let mut open = BTreeMap::new();
         for (name, compartment) in compartments {
             if let Some(batch) = &compartment.open_batch
-                && !compartment.batch_state.should_stop
+                && memory.is_some_and(|memory| joiners::may_fill(memory, compartment))
             {
                 open.insert((name.as_str(), batch.number), batch);
             }
@@ -281,6 +282,7 @@ impl<'a> Audit<'a> {
             if !orders.insert((record.target.clone(), record.order)) {
                 self.breach(rollout, Invariant::OrderNumbers, &patch.node);
             }
+            self.joins(memory, patch);
         }
         self.ceilings((wanted, resource), &selected, picks);
         self.first_use((wanted, resource), picks);
@@ -375,7 +377,7 @@ impl<'a> Audit<'a> {
         let memory = self.live(rollout).and_then(|(_, resource)| resource.status.as_ref());
         let is_open = memory.is_some_and(|status| {
             let mut compartments = status.memory.compartments.values();
-            compartments.any(|it| it.open_batch.is_some() && !it.batch_state.should_stop)
+            compartments.any(|it| joiners::may_fill(&status.memory, it))
         });
         let node = self.input.observed.nodes.get(&spec.visit.node);
         let visited = node.is_some_and(|node| self.open_record(rollout, node).is_some());

@@ -5,11 +5,14 @@
 //! the order numbers reserved for it, so a verdict is a count over records, and a node that moves
 //! to another compartment stays in its batch until the verdict.
 
+mod catch_up;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::compartments::{self, Compartment};
 use super::drain::protected_pods;
 use super::first_use::FirstUse;
+use super::joiners::{self, Joiners};
 use super::pace::Ended;
 use super::pick::{Place, pick};
 use super::protect::was_let_go;
@@ -31,9 +34,11 @@ const REFUSED_ALL_MAX: usize = 512;
 
 /// Moves the open batches on, and returns what the status must remember.
 ///
-/// Candidates are nodes that need work and may be picked; each gets its verdict here.
+/// Candidates are nodes that need work and may be picked; each gets its verdict here. Those among
+/// them that join a stopped compartment have batches of their own.
 pub(crate) fn advance<'a>(
     scope: &Scope<'a>,
+    joiners: &Joiners<'_, 'a>,
     candidates: &[&'a Node],
     verdicts: &mut BTreeMap<String, Verdict>,
     plan: &mut Plan,
@@ -54,23 +59,27 @@ pub(crate) fn advance<'a>(
             note_given(scope, open, refused_max);
         }
         let first = First { uses: &first, kept: &mut kept, room: &mut room };
-        let mut turn = Turn { scope, compartment: &compartment, status: &mut status, first };
+        let mut turn =
+            Turn { scope, joiners, compartment: &compartment, status: &mut status, first };
         let here: BTreeSet<&str> =
             compartment.nodes.iter().map(|node| node.name.as_str()).collect();
         let candidates: Vec<&Node> =
             candidates.iter().copied().filter(|node| here.contains(node.name.as_str())).collect();
-        let waiting = turn.advance(&mut memory, &candidates, verdicts, plan);
-        for node in &candidates {
-            let stopped = matches!(waiting, Reason::Stopped { .. } | Reason::NotCreated { .. });
-            let kind = if stopped { VerdictKind::Blocked } else { VerdictKind::Wait };
-            let verdict = Verdict { kind, reason: waiting.clone() };
-            verdicts.entry(node.name.clone()).or_insert(verdict);
+        let (joining, candidates): (Vec<&Node>, Vec<&Node>) =
+            candidates.into_iter().partition(|node| joiners.scope_of(node).is_some());
+        if turn.catches_up() || !joining.is_empty() {
+            let waiting = turn.catch_up(&mut memory, &joining, verdicts, plan);
+            wait_for(&waiting, &joining, verdicts);
         }
+        let waiting = turn.advance(&mut memory, &candidates, verdicts, plan);
+        wait_for(&waiting, &candidates, verdicts);
+        joiners::remember(scope, turn.compartment, verdicts, &mut memory);
         outlooks.insert(compartment.name.clone(), turn.show(verdicts));
         if compartment.known || status.open_batch.is_some() {
             memory.compartments.insert(compartment.name, status);
         }
     }
+    joiners::tidy(&mut memory);
     let complete = verdicts.values().all(Verdict::is_through);
     if complete && resets_batches(scope) {
         let over = memory.compartments.values_mut().filter(|status| status.open_batch.is_none());
@@ -81,9 +90,20 @@ pub(crate) fn advance<'a>(
     memory
 }
 
+/// Says what those wait for that were not picked.
+fn wait_for(reason: &Reason, nodes: &[&Node], verdicts: &mut BTreeMap<String, Verdict>) {
+    let stopped = matches!(reason, Reason::Stopped { .. } | Reason::NotCreated { .. });
+    let kind = if stopped { VerdictKind::Blocked } else { VerdictKind::Wait };
+    for node in nodes {
+        let verdict = Verdict { kind, reason: reason.clone() };
+        verdicts.entry(node.name.clone()).or_insert(verdict);
+    }
+}
+
 /// Says what is to come in a tick that opens and fills no batch.
-pub(crate) fn look_ahead(
-    scope: &Scope<'_>,
+pub(crate) fn look_ahead<'a>(
+    scope: &Scope<'a>,
+    joiners: &Joiners<'_, 'a>,
     memory: &mut Memory,
     verdicts: &BTreeMap<String, Verdict>,
     plan: &mut Plan,
@@ -94,7 +114,7 @@ pub(crate) fn look_ahead(
     for compartment in compartments::of(scope, &memory.compartments) {
         let status = memory.compartments.entry(compartment.name.clone()).or_default();
         let first = First { uses: &uses, kept: &mut kept, room: &mut room };
-        let mut turn = Turn { scope, compartment: &compartment, status, first };
+        let mut turn = Turn { scope, joiners, compartment: &compartment, status, first };
         let outlook = turn.show(verdicts);
         outlooks.insert(compartment.name, outlook);
     }
@@ -110,6 +130,7 @@ fn remembered(scope: &Scope<'_>) -> Memory {
         Some(memory) => Memory {
             target: scope.target.clone(),
             order_next: memory.order_next,
+            completed: memory.completed.clone(),
             compartments: if resets_batches(scope) {
                 BTreeMap::new()
             } else {
@@ -149,6 +170,7 @@ pub(crate) fn places_left(open: &OpenBatch) -> u32 {
 /// One compartment in one tick.
 struct Turn<'t, 'a> {
     scope: &'t Scope<'a>,
+    joiners: &'t Joiners<'t, 'a>,
     compartment: &'t Compartment<'a>,
     status: &'t mut CompartmentStatus,
     first: First<'t, 'a>,
@@ -174,6 +196,7 @@ impl<'a> Turn<'_, 'a> {
     ) -> Reason {
         let scope = self.scope;
         match self.status.open_batch.clone() {
+            Some(_) if self.catches_up() => self.stands_beside(verdicts),
             Some(open) => {
                 let members = members(self.scope, &open);
                 let over = members.iter().all(|(_, record)| !record.is_open());
@@ -188,7 +211,7 @@ impl<'a> Turn<'_, 'a> {
                     self.status.open_batch = None;
                     Reason::PreparingBatch
                 } else {
-                    self.fill(&pulls, &open, candidates, verdicts, plan)
+                    self.fill(self.first.uses, &pulls, &open, candidates, verdicts, plan)
                 }
             }
             None if candidates.is_empty() => Reason::PreparingBatch,
@@ -272,6 +295,7 @@ impl<'a> Turn<'_, 'a> {
     /// Picks candidates into the open batch, as far as the ceiling has room (design §7).
     fn fill(
         &self,
+        uses: &FirstUse<'a>,
         pulls: &Pulls<'_, 'a>,
         open: &OpenBatch,
         candidates: &[&'a Node],
@@ -298,7 +322,7 @@ impl<'a> Turn<'_, 'a> {
         }
         let mut reason = Reason::WaitingForBatch { batch: open.number };
         let mut taken = open.given.saturating_sub(count(open.refused.len()));
-        let mut at_work = self.first.uses.at_work(plan);
+        let mut at_work = uses.at_work(plan);
         for node in pulls.failed_last(in_order(scope, candidates)) {
             let free_ride = scope.is_disturbed(node);
             if room == 0 && !free_ride {
@@ -307,8 +331,8 @@ impl<'a> Turn<'_, 'a> {
                 }
                 break;
             }
-            let new = self.first.uses.on(node);
-            if let Some(package) = new.clone().filter(|_| self.first.uses.room(&at_work) == 0) {
+            let new = uses.on(node);
+            if let Some(package) = new.clone().filter(|_| uses.room(&at_work) == 0) {
                 if taken < open.size {
                     let first = Reason::FirstUse { package, nodes: at_work.clone() };
                     verdicts.insert(node.name.clone(), Verdict::wait(first));
@@ -341,7 +365,7 @@ impl<'a> Turn<'_, 'a> {
             let picking = Verdict::act(Reason::Picking { batch: open.number });
             verdicts.insert(node.name.clone(), picking);
         }
-        let first = || candidates.iter().find_map(|node| self.first.uses.on(node));
+        let first = || candidates.iter().find_map(|node| uses.on(node));
         match first().filter(|_| open.first_use && taken >= open.size) {
             Some(package) => Reason::FirstUse { package, nodes: at_work },
             None => reason,

@@ -85,7 +85,7 @@ fn clean_up_due(executors: &[&Executor]) -> Option<Timestamp> {
     Timestamp::from_second(rounded).ok()
 }
 
-/// Deletes snapshots that no node, no executor and no wanted package names.
+/// Deletes snapshots that no node, no executor, no status and no wanted package names.
 fn clean_snapshots(input: &Input, names: &Names, plan: &mut Plan) {
     let mut named: BTreeSet<&str> = names.snapshots().collect();
     for node in input.observed.nodes.values() {
@@ -99,6 +99,10 @@ fn clean_snapshots(input: &Input, names: &Names, plan: &mut Plan) {
         }
     }
     named.extend(input.observed.executors.values().map(|executor| executor.snapshot.as_str()));
+    for status in input.observed.resources.values().filter_map(|it| it.status.as_ref()) {
+        let sets = status.memory.completed.iter();
+        named.extend(sets.flat_map(|set| set.packages.values()).map(String::as_str));
+    }
     for (name, snapshot) in &input.observed.snapshots {
         let readable = !input.desired.invalid.contains_key(&snapshot.rollout);
         if readable && !named.contains(name.as_str()) {

@@ -11,7 +11,8 @@
 //! what happens on a node next (`visit`, by the table in `lifecycle`), what ends its visit early
 //! (`leave`, `deletion`), what keeps it from happening (`drain`, `pull`), who else works there
 //! (`claims`), which taints it has (`taints`), what a reboot took away (`reapply`), whether its
-//! GPUs are back (`gpus`), which nodes are in repair (`repair`), what to show (`status`), what
+//! GPUs are back (`gpus`), which nodes are in repair (`repair`), what nodes get that join what was
+//! stopped (`joiners`), what to show (`status`), what
 //! upstream's operator left (`takeover`), what is left over (`cleanup`); and a second opinion that
 //! knows none of it (`audit`).
 #![warn(clippy::wildcard_enum_match_arm)]
@@ -28,6 +29,7 @@ mod due;
 mod first_use;
 mod gpus;
 mod invalid;
+mod joiners;
 mod leave;
 pub mod lifecycle;
 mod limits;
@@ -53,6 +55,7 @@ use jiff::Timestamp;
 
 use crate::model::{Executor, Group, Input, Plan, Rollout, Verdict, VerdictKind};
 
+use joiners::Earlier;
 use select::Scope;
 
 pub use audit::{Breach, Invariant, audit, freeze};
@@ -76,7 +79,9 @@ pub fn plan_with(input: &Input, names: &mut Names) -> Plan {
         let Some(resource) = input.observed.resources.get(&rollout.name) else { continue };
         let Some(named) = names.of(&rollout.name) else { continue };
         let scope = Scope::new(input, rollout, resource, named, &executors);
-        rollout::plan_rollout(&scope, &done, &mut plan);
+        let earlier = Earlier::of(input, rollout, resource, named);
+        let earlier = earlier.scopes(input, resource, &executors);
+        rollout::plan_rollout(&scope, &earlier, &done, &mut plan);
         done.learn(&rollout.name, &plan);
     }
     deletion::leave_unreadable(input, &mut plan);

@@ -50,6 +50,11 @@ impl Names {
 }
 
 impl Named {
+    /// Names a rollout whose snapshots are known.
+    pub(crate) fn known(rollout: &Rollout, snapshots: BTreeMap<String, String>) -> Self {
+        Self { snapshots, target: rollout.target(), packages: rollout.packages.clone() }
+    }
+
     fn new(rollout: &Rollout) -> Self {
         let names = rollout.packages.iter().map(|(name, package)| {
             let snapshot = package.snapshot_name(&rollout.name);

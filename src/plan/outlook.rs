@@ -38,6 +38,11 @@ pub(crate) fn outlook<'a>(
 ) -> Outlook {
     let pacing = &compartment.pacing;
     let now = standing(scope, compartment, verdicts);
+    // One of nodes that join what was stopped is none of the rollout.
+    let own = |open: &OpenBatch| open.target == scope.target;
+    let beside = status.open_batch.as_ref().is_some_and(|open| !own(open));
+    let without = CompartmentStatus { open_batch: None, ..status.clone() };
+    let (status, members) = if beside { (&without, &[][..]) } else { (status, members) };
     let of_batch: BTreeSet<&str> = members.iter().map(|(node, _)| node.name.as_str()).collect();
     let left = compartment.nodes.iter().copied().filter(|node| {
         let verdict = verdicts.get(&node.name);

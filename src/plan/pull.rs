@@ -395,7 +395,11 @@ pub(crate) fn plan_cleanup(input: &Input, plan: &mut Plan) {
     for executor in pulls() {
         let name = executor.visit.rollout.as_str();
         let rollout = input.desired.rollouts.get(name);
-        wanted.entry(name).or_insert_with(|| rollout.map(snapshots).unwrap_or_default());
+        wanted.entry(name).or_insert_with(|| {
+            let mut wanted = rollout.map(snapshots).unwrap_or_default();
+            wanted.extend(of_joiners(input, name));
+            wanted
+        });
         let range = attempts
             .entry((&executor.visit, &executor.snapshot))
             .or_insert((executor.attempt, executor.attempt));
@@ -430,6 +434,15 @@ pub(crate) fn plan_cleanup(input: &Input, plan: &mut Plan) {
 
 fn snapshots(rollout: &Rollout) -> BTreeSet<String> {
     rollout.packages.values().map(|package| package.snapshot_name(&rollout.name)).collect()
+}
+
+/// Returns the snapshots that nodes get which join a stopped compartment.
+fn of_joiners<'a>(input: &'a Input, rollout: &str) -> impl Iterator<Item = String> + 'a {
+    let status = input.observed.resources.get(rollout).and_then(|it| it.status.as_ref());
+    let stopped = status
+        .filter(|status| status.memory.compartments.values().any(|it| it.batch_state.should_stop));
+    let sets = stopped.into_iter().flat_map(|status| &status.memory.completed);
+    sets.flat_map(|set| set.packages.values().cloned())
 }
 
 /// Returns whether the pull is of what stands on its node: an uninstall would run it.

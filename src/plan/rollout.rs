@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::joiners::Joiners;
 use super::lifecycle::{Seen, Step};
 use super::select::{Scope, node_block, pick_block, rollout_hold, working_rollout};
 use super::{
@@ -12,17 +13,28 @@ use crate::model::{
     StatusWrite, UpstreamMaps, Urgency, Verdict, VerdictKind,
 };
 
-/// Plans one rollout into `plan`.
-pub(crate) fn plan_rollout<'a>(scope: &'a Scope<'a>, done: &Done, plan: &mut Plan) {
+/// Plans one rollout into `plan`; `earlier` is what nodes get that join stopped compartments.
+pub(crate) fn plan_rollout<'a>(
+    scope: &'a Scope<'a>,
+    earlier: &'a BTreeMap<&'a str, Scope<'a>>,
+    done: &Done,
+    plan: &mut Plan,
+) {
     // Last in the rollout's lane: a snapshot that is refused must not keep the status from saying
     // so.
-    if plan_visits(scope, done, plan) {
+    let joiners = Joiners::new(scope, earlier);
+    if plan_visits(scope, &joiners, done, plan) {
         create_snapshots(scope, plan);
     }
 }
 
 /// Plans everything but snapshots; returns whether any may be wanted.
-fn plan_visits<'a>(scope: &'a Scope<'a>, done: &Done, plan: &mut Plan) -> bool {
+fn plan_visits<'a>(
+    scope: &'a Scope<'a>,
+    joiners: &Joiners<'a, 'a>,
+    done: &Done,
+    plan: &mut Plan,
+) -> bool {
     let mut verdicts = BTreeMap::new();
     let mut candidates: Vec<&'a Node> = Vec::new();
     let mut working = false;
@@ -30,6 +42,7 @@ fn plan_visits<'a>(scope: &'a Scope<'a>, done: &Done, plan: &mut Plan) -> bool {
     let patched = busy_nodes(plan);
     let hold = rollout_hold(scope);
     for &node in &scope.nodes {
+        let scope = joiners.scope_of(node).unwrap_or(scope);
         let settling = takeover::settle(scope, node, plan);
         let verdict = match scope.open_record(node) {
             _ if settling.is_some() => settling,
@@ -73,13 +86,13 @@ fn plan_visits<'a>(scope: &'a Scope<'a>, done: &Done, plan: &mut Plan) -> bool {
         }
         let before = scope.resource.status.as_ref();
         let mut memory = before.map(|status| status.memory.clone()).unwrap_or_default();
-        batch::look_ahead(scope, &mut memory, &verdicts, plan);
+        batch::look_ahead(scope, joiners, &mut memory, &verdicts, plan);
         show(scope, verdicts, memory, plan);
         return true;
     }
     protect::let_go(scope, &candidates, &mut verdicts, plan);
     protect::put_last(scope, &mut candidates, &mut verdicts);
-    let memory = batch::advance(scope, &candidates, &mut verdicts, plan);
+    let memory = batch::advance(scope, joiners, &candidates, &mut verdicts, plan);
     let through = verdicts.values().all(|verdict| verdict.kind == VerdictKind::Done);
     if deletion::finish(scope.input, &scope.rollout.name, scope.resource, through, plan) {
         show(scope, verdicts, memory, plan);
@@ -248,6 +261,7 @@ fn write_status(
             before.memory.target == status.memory.target
                 && before.memory.timings == status.memory.timings
                 && before.memory.order_next == status.memory.order_next
+                && before.memory.completed == status.memory.completed
                 && before.memory.compartments.values().map(remembered).eq(status
                     .memory
                     .compartments

@@ -178,18 +178,24 @@ fn batch(compartment: &CompartmentStatus, outlook: Option<&Outlook>) -> String {
     let (working, ceiling) = (compartment.in_progress, compartment.ceiling);
     let last = outlook.map(Outlook::last_number);
     let of_all = last.map(|last| format!(" of {last}")).unwrap_or_default();
+    let stopped = || {
+        let batch = state.current_batch.saturating_sub(1);
+        let failures = state.consecutive_failures;
+        format!("STOPPED in batch {batch}, {failures} failed in a row")
+    };
     let now = match &compartment.open_batch {
+        // A batch beside the rollout is of nodes that join.
+        Some(open) if state.should_stop => {
+            let nodes = counted(usize::try_from(open.size).unwrap_or(usize::MAX), "node", "nodes");
+            format!("{}; {nodes} that joined to what was complete before", stopped())
+        }
         Some(open) => {
             let since = moment(open.opened);
             let nodes = usize::try_from(open.size).unwrap_or(usize::MAX);
             let nodes = counted(nodes, "node", "nodes");
             format!("batch {}{of_all}, {nodes}, open since {since}", open.number)
         }
-        None if state.should_stop => {
-            let batch = state.current_batch.saturating_sub(1);
-            let failures = state.consecutive_failures;
-            format!("STOPPED in batch {batch}, {failures} failed in a row")
-        }
+        None if state.should_stop => stopped(),
         None if outlook.is_some_and(Outlook::is_over) => "no batch open, none to come".to_owned(),
         None => format!("no batch open, next is {}{of_all}", state.current_batch),
     };

@@ -252,6 +252,7 @@ fn an_open_batch_is_remembered() {
             target: Some("t".to_owned()),
             order_offset: 6,
             compartments: [("__default__".to_owned(), compartment)].into(),
+            completed_packages: Vec::new(),
         }),
         ..NodeWrightStatus::default()
     };

@@ -64,6 +64,10 @@ fn full() -> Status {
             order_next: 11,
             timings: model::Timings { started: Some(time(EARLY)), completed: Some(time(LATE)) },
             compartments: [("__default__".to_owned(), compartment)].into(),
+            completed: vec![model::CompletedPackages {
+                compartments: ["__default__".to_owned()].into(),
+                packages: [("a".to_owned(), "nw-0123456789abcdef".to_owned())].into(),
+            }],
         },
     }
 }

@@ -4,8 +4,8 @@ use jiff::Timestamp;
 use kube::core::{Expression, Selector};
 use nodewright::cluster::status::{from_api, to_api};
 use nodewright::model::{
-    Budget, Compartment, Condition, DEFAULT_COMPARTMENT, Growth, OpenBatch, Pace, Policy, Rollout,
-    Status, Strategy,
+    Budget, Compartment, CompletedPackages, Condition, DEFAULT_COMPARTMENT, Growth, OpenBatch,
+    Pace, Policy, Rollout, Status, Strategy,
 };
 use nodewright::plan::plan;
 use nodewright::plan::world::World;
@@ -108,6 +108,15 @@ fn filled(mut status: Status) -> Status {
             opened: noon(),
         });
     }
+    // As much as is remembered: 4 KiB.
+    status.memory.completed = (0..2)
+        .map(|set| CompletedPackages {
+            compartments: (7 * set..7 * set + 7).map(name).collect(),
+            packages: (0..30)
+                .map(|it| (format!("package-of-a-long-name-{it:02}"), "nw-0123456789abcdef".into()))
+                .collect(),
+        })
+        .collect();
     let condition = |kind: &&str| Condition {
         kind: (*kind).to_owned(),
         is_true: true,

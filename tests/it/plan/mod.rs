@@ -24,6 +24,7 @@ mod histories;
 mod holds;
 mod hosts;
 mod images;
+mod joiners;
 mod leftovers;
 mod lifecycle_table;
 mod patterns;

@@ -404,6 +404,6 @@ fn status(rollout: &Rollout) -> Status {
         nodes_total: 0,
         packages: Vec::new(),
         conditions: Vec::new(),
-        memory: Memory { target: rollout.target(), order_next: 0, timings, compartments },
+        memory: Memory { target: rollout.target(), timings, compartments, ..Memory::default() },
     }
 }

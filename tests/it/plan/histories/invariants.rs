@@ -9,7 +9,7 @@ use nodewright::model::{
 };
 use nodewright::plan::world::World;
 
-use super::floor::{first_ones_first, stopped_disturbs_nobody};
+use super::floor::{first_ones_first, stopped_disturbs_nobody, stopped_picks_none};
 use super::ledger::Ledger;
 use super::story::Broken;
 
@@ -138,18 +138,6 @@ fn ceiling(world: &World, wanted: &Rollout, nodes: usize) -> usize {
         Budget::Percent(0) => 0,
         Budget::Percent(percent) => (nodes * percent as usize / 100).max(1).min(nodes),
     }
-}
-
-/// A stopped compartment picks no node, and nobody is picked without an open batch.
-fn stopped_picks_none(world: &World, patch: &NodePatch) -> Held {
-    let status = world.input.observed.resources.get(&patch.rollout);
-    let status = status.and_then(|resource| resource.status.as_ref());
-    let mut compartments =
-        status.into_iter().flat_map(|status| status.memory.compartments.values());
-    let may = compartments.any(|compartment| {
-        compartment.open_batch.is_some() && !compartment.batch_state.should_stop
-    });
-    if may { Ok(()) } else { Err(Broken::new("stopped picks none", patch.node.clone())) }
 }
 
 /// Returns whether a pick takes something off the host.
