@@ -10,6 +10,7 @@ use super::kubernetes::{self, ClusterArgs};
 use super::logging::{self, LogFormat};
 use super::out::stdout;
 use crate::clock::Clock;
+use crate::cluster::reset::batches;
 use crate::cluster::retry::{FailedVisit, failed_visits, retry};
 use crate::report::clean;
 
@@ -61,10 +62,19 @@ pub(super) fn main(args: &RetryArgs, environment: &Environment) -> Result<Exit, 
             return Ok(format!("would clear on node/{node} for {rollout}: {what}"));
         }
         retry(&client, &visit, clock).await?;
-        Ok(format!(
-            "cleared on node/{node} for {rollout}: {what}\n\
-             the node is picked again when a batch has room: nodewright explain node/{node}"
-        ))
+        let batches = batches(&client, rollout, clock).await?.unwrap_or_default();
+        let is_stopped = batches.get(&visit.compartment).is_some_and(|state| state.should_stop);
+        let next = if is_stopped {
+            format!(
+                "{rollout} is stopped there and picks nobody; once every such node is cleared: \
+                 nodewright deployment-policy reset {rollout}"
+            )
+        } else {
+            format!(
+                "the node is picked again when a batch has room: nodewright explain node/{node}"
+            )
+        };
+        Ok(format!("cleared on node/{node} for {rollout}: {what}\n{next}"))
     });
     stdout().line(said?)?;
     Ok(Exit::Success)

@@ -27,6 +27,8 @@ pub struct FailedVisit {
     pub node: String,
     /// The rollout.
     pub rollout: String,
+    /// The compartment in whose batch it was.
+    pub compartment: String,
     /// What failed, as the daemon recorded it.
     pub message: Option<String>,
     uid: String,
@@ -54,6 +56,7 @@ pub async fn failed_visits(
         failed.then(|| FailedVisit {
             node: node.to_owned(),
             rollout,
+            compartment: record.compartment.clone(),
             message: record.message.clone(),
             uid: uid.clone(),
             text,

@@ -117,7 +117,20 @@ async fn a_node_and_a_resource_are_explained_and_a_failure_is_cleared() {
     let ran = run(&plane, &["retry", "node/gpu-001", "--rollout", "tuning"]).await;
     assert_eq!(ran.code, Some(0), "{}", ran.err);
     assert!(ran.out.starts_with("cleared on node/gpu-001 for tuning: apply"), "{}", ran.out);
+    assert!(ran.out.contains("picked again when a batch has room"), "{}", ran.out);
     let node = nodes.get("gpu-001").await.expect("there");
     let cleared: Value = serde_json::from_str(&node.annotations()[&key]).expect("JSON");
     assert_eq!((&cleared["outcome"], &cleared["message"]), (&json!("released"), &Value::Null));
+
+    // Where the rollout was stopped, that is not enough, and the answer names what is.
+    let state = json!({"currentBatch": 3, "consecutiveFailures": 2, "shouldStop": true});
+    let status = json!({"__default__": {"batchState": state}});
+    let status = Patch::Merge(json!({"status": {"compartmentStatuses": status}}));
+    let done = resources.patch_status("tuning", &PatchParams::default(), &status).await;
+    done.expect("stopped");
+    nodes.patch("gpu-001", &PatchParams::default(), &patch).await.expect("patched");
+    let ran = run(&plane, &["retry", "node/gpu-001"]).await;
+    let next = "tuning is stopped there and picks nobody; once every such node is cleared: \
+                nodewright deployment-policy reset tuning\n";
+    assert!(ran.code == Some(0) && ran.out.ends_with(next), "{}{}", ran.out, ran.err);
 }
