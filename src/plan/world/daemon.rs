@@ -41,6 +41,11 @@ pub struct Tick {
 }
 
 impl World {
+    /// Decides as the next tick would, at this very moment, and does nothing.
+    pub fn plan(&mut self) -> Plan {
+        plan_with(&self.input, &mut self.names)
+    }
+
     /// Plans, audits, and executes with the given fate for each action. Returns the plan, what the
     /// audit says of it, and how many actions changed something.
     pub fn tick(&mut self, mut fate: impl FnMut(&Action) -> Fate) -> (Plan, Vec<Breach>, usize) {

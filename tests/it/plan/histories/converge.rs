@@ -101,7 +101,7 @@ impl Story {
                 quiet = 0;
                 continue;
             }
-            let plan = plan(&self.world.input);
+            let plan = self.world.plan();
             if is_done(&plan) {
                 return Ok(Vec::new());
             }

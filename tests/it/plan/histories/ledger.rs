@@ -3,7 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
-use nodewright::model::{ExecutorPhase, Group, InterruptKind, Package, PackageId, Phase, Stage};
+use nodewright::model::{
+    ExecutorPhase, Group, InterruptKind, Package, PackageId, Phase, Record, Stage,
+};
 use nodewright::plan::world::World;
 
 /// What is on one host of one package.
@@ -40,8 +42,11 @@ pub struct Ledger {
     snapshots: BTreeMap<String, Package>,
     /// The machine behind each Node object, by UID.
     machines: BTreeMap<String, String>,
-    /// Executors whose failure has been learnt.
-    failed: BTreeSet<(String, String)>,
+    /// Executors whose failure has been learnt, by UID of the node.
+    failed: BTreeMap<String, BTreeSet<String>>,
+    /// The records that were read last, by UID of the node and name of the rollout: most nodes
+    /// have at most times the one that they had before.
+    records: BTreeMap<String, BTreeMap<String, Record>>,
     read: usize,
     reboots: BTreeMap<String, u32>,
 }
@@ -74,10 +79,10 @@ impl Ledger {
         for executor in world.input.observed.executors.values() {
             let failed = executor.phase == ExecutorPhase::Failed && executor.begun;
             let node = &executor.visit.node_uid;
-            if executor.group == Group::Install
-                && failed
-                && self.failed.insert((node.clone(), executor.reference.name.clone()))
-            {
+            let name = &executor.reference.name;
+            let known = self.failed.get(node).is_some_and(|known| known.contains(name));
+            if executor.group == Group::Install && failed && !known {
+                self.failed.entry(node.clone()).or_default().insert(name.clone());
                 let PackageId { name, version } = executor.package.clone();
                 self.tried.insert((node.clone(), name), version);
             }
@@ -100,8 +105,10 @@ impl Ledger {
             let compartments = memory.compartments.values();
             let open = compartments.filter_map(|all| all.open_batch.as_ref());
             let refused: BTreeSet<u32> = open.flat_map(|open| open.refused.clone()).collect();
-            let noted = self.orders.range(all).map(|(order, _)| order.clone());
-            self.noted.extend(noted.filter(|(_, order)| !refused.contains(order)));
+            let noted = self.orders.range(all).map(|(order, _)| order);
+            let new = noted.filter(|it| !refused.contains(&it.1) && !self.noted.contains(*it));
+            let new: Vec<_> = new.cloned().collect();
+            self.noted.extend(new);
         }
     }
 
@@ -109,6 +116,12 @@ impl Ledger {
         for node in world.input.observed.nodes.values() {
             for (name, state) in &node.rollouts {
                 let Some(record) = &state.record else { continue };
+                let known = self.records.get(&node.uid).and_then(|known| known.get(name));
+                if known == Some(record) {
+                    continue;
+                }
+                let known = self.records.entry(node.uid.clone()).or_default();
+                known.insert(name.clone(), record.clone());
                 if record.node_uid == node.uid {
                     let visit = (record.cr_uid.clone(), node.uid.clone(), record.visit);
                     self.visits.entry(visit).or_insert(record.order);
