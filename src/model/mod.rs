@@ -15,6 +15,7 @@ mod finding;
 mod input;
 mod memory;
 mod node;
+mod node_names;
 mod outlook;
 mod package;
 mod pattern;
@@ -46,6 +47,7 @@ pub use memory::{
     StatusWord, Timings,
 };
 pub use node::{AtRelease, Claim, CordonMark, Node, NodeRollout, Taint, TaintEffect};
+pub use node_names::NodeNames;
 pub use outlook::{
     BatchNow, Batches, FAILED_NAMES_MAX, Outlook, StopCause, StopRule, StopRuleBy, Stopped,
     stopped_way_out,

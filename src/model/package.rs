@@ -174,16 +174,20 @@ impl Interrupt {
     /// Merges interrupts into the one that does for all: the strongest kind, and where that is
     /// `service`, the services of all of them (upstream contract B.5).
     pub fn merge<'a>(interrupts: impl IntoIterator<Item = &'a Self>) -> Option<Self> {
-        let all: Vec<&Self> = interrupts.into_iter().collect();
-        let kind = all.iter().map(|interrupt| interrupt.kind).min()?;
+        let mut strongest: Option<InterruptKind> = None;
         let mut services = Vec::new();
-        if kind == InterruptKind::Service {
-            for interrupt in all.iter().filter(|interrupt| interrupt.kind == kind) {
+        for interrupt in interrupts {
+            strongest = Some(strongest.map_or(interrupt.kind, |kind| kind.min(interrupt.kind)));
+            if interrupt.kind == InterruptKind::Service {
                 services.extend(interrupt.services.iter().cloned());
             }
-            services.sort();
-            services.dedup();
         }
+        let kind = strongest?;
+        if kind != InterruptKind::Service {
+            services.clear();
+        }
+        services.sort();
+        services.dedup();
         Some(Self { kind, services })
     }
 }

@@ -6,7 +6,8 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Breadth, DEFAULT_COMPARTMENT, Group, InterruptKind, PackageId, PodRef, Stage, StopCause,
+    Breadth, DEFAULT_COMPARTMENT, Group, InterruptKind, NodeNames, PackageId, PodRef, Stage,
+    StopCause,
 };
 
 /// Why something happens, waits, or cannot go on.
@@ -57,9 +58,9 @@ pub enum Reason {
     /// The batch waits for a snapshot to be written.
     PreparingBatch,
     /// A package is new to the cluster, and others have it first.
-    FirstUse { package: PackageId, nodes: Vec<String> },
+    FirstUse { package: PackageId, nodes: NodeNames },
     /// The budget has no room.
-    BudgetUsed { ceiling: u32, nodes: Vec<String> },
+    BudgetUsed { ceiling: u32, nodes: NodeNames },
     /// The budget is zero.
     BudgetZero,
     /// The selector takes in every node, or the control plane, and nobody approved that.

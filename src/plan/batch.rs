@@ -21,8 +21,8 @@ use super::rollout::is_named;
 use super::select::Scope;
 use super::{count, outlook, takeover};
 use crate::model::{
-    Action, BatchState, CompartmentStatus, Memory, Node, OpenBatch, Outcome, Outlook, PatchKind,
-    Plan, Reason, Record, Verdict, VerdictKind,
+    Action, BatchState, CompartmentStatus, Memory, Node, OpenBatch, Outcome, Outlook, Package,
+    PatchKind, Plan, Reason, Record, Verdict, VerdictKind,
 };
 
 /// Refused picks of a batch that are remembered; the numbers of further ones are burnt.
@@ -43,7 +43,8 @@ pub(crate) fn advance<'a>(
     verdicts: &mut BTreeMap<String, Verdict>,
     plan: &mut Plan,
 ) -> Memory {
-    let mut memory = remembered(scope);
+    let carried = orders_given(scope);
+    let mut memory = remembered(scope, &carried);
     let mut statuses = std::mem::take(&mut memory.compartments);
     let mut outlooks = BTreeMap::new();
     let first = FirstUse::new(scope);
@@ -51,22 +52,19 @@ pub(crate) fn advance<'a>(
     let kept = statuses.values().filter_map(|status| status.open_batch.as_ref());
     let mut kept: u32 = kept.filter(|open| open.first_use).map(places_left).sum();
     let mut room = first.room(&first.at_work(plan)).saturating_sub(kept);
-    let all = compartments::of(scope, &statuses);
+    let all = compartments::of(scope, candidates, &statuses);
     let refused_max = (REFUSED_ALL_MAX / all.len().max(1)).min(REFUSED_MAX);
     for compartment in all {
         let mut status = statuses.remove(&compartment.name).unwrap_or_default();
         if let Some(open) = &mut status.open_batch {
-            note_given(scope, open, refused_max);
+            note_given(&carried, open, refused_max);
         }
         let first = First { uses: &first, kept: &mut kept, room: &mut room };
         let mut turn =
             Turn { scope, joiners, compartment: &compartment, status: &mut status, first };
-        let here: BTreeSet<&str> =
-            compartment.nodes.iter().map(|node| node.name.as_str()).collect();
-        let candidates: Vec<&Node> =
-            candidates.iter().copied().filter(|node| here.contains(node.name.as_str())).collect();
+        let candidates = compartment.candidates.iter().copied();
         let (joining, candidates): (Vec<&Node>, Vec<&Node>) =
-            candidates.into_iter().partition(|node| joiners.scope_of(node).is_some());
+            candidates.partition(|node| joiners.scope_of(node).is_some());
         if turn.catches_up() || !joining.is_empty() {
             let waiting = turn.catch_up(&mut memory, &joining, verdicts, plan);
             wait_for(&waiting, &joining, verdicts);
@@ -111,7 +109,7 @@ pub(crate) fn look_ahead<'a>(
     let mut outlooks = BTreeMap::new();
     let (uses, mut kept) = (FirstUse::new(scope), 0);
     let mut room = uses.room(&uses.at_work(plan));
-    for compartment in compartments::of(scope, &memory.compartments) {
+    for compartment in compartments::of(scope, &[], &memory.compartments) {
         let status = memory.compartments.entry(compartment.name.clone()).or_default();
         let first = First { uses: &uses, kept: &mut kept, room: &mut room };
         let mut turn = Turn { scope, joiners, compartment: &compartment, status, first };
@@ -123,7 +121,7 @@ pub(crate) fn look_ahead<'a>(
 
 /// Returns what the status remembers, begun anew for a new target: failures and stops belong to a
 /// target, order numbers go on so that none is ever used twice.
-fn remembered(scope: &Scope<'_>) -> Memory {
+fn remembered(scope: &Scope<'_>, given: &BTreeSet<u32>) -> Memory {
     let before = scope.resource.status.as_ref().map(|status| &status.memory);
     let mut memory = match before {
         Some(memory) if memory.target == scope.target => memory.clone(),
@@ -142,7 +140,7 @@ fn remembered(scope: &Scope<'_>) -> Memory {
     };
     takeover::import(scope, &mut memory);
     // A status that somebody wiped must not hand out again what nodes still carry.
-    let above = orders_given(scope).last().map_or(0, |order| order.saturating_add(1));
+    let above = given.last().map_or(0, |order| order.saturating_add(1));
     memory.order_next = memory.order_next.max(above);
     memory
 }
@@ -259,19 +257,20 @@ impl<'a> Turn<'_, 'a> {
         }
         let free_ride = candidates.iter().any(|node| scope.is_disturbed(node));
         if count(disturbed.len()) >= ceiling && !free_ride {
-            return budget_used(ceiling, &disturbed);
+            return budget_used(ceiling, disturbed);
         }
         let next = self.compartment.pacing.next_batch(&self.status.batch_state);
         let paced = next.min(count(candidates.len()));
-        let new: Vec<_> = candidates.iter().filter_map(|node| self.first.uses.on(node)).collect();
-        let others = candidates.len() - new.len();
+        let mut new = candidates.iter().filter_map(|node| self.first.uses.on(node));
+        let first = new.next();
+        let others = candidates.len() - usize::from(first.is_some()) - new.count();
         let at_work = self.first.uses.at_work(plan);
         let room = self.first.uses.room(&at_work).saturating_sub(*self.first.kept);
         let size = paced.min(count(others).saturating_add(room));
         if size == 0
-            && let Some(package) = new.into_iter().next()
+            && let Some(package) = first
         {
-            return Reason::FirstUse { package, nodes: at_work };
+            return first_use(package, at_work);
         }
         if size < paced {
             *self.first.kept = self.first.kept.saturating_add(size);
@@ -327,14 +326,14 @@ impl<'a> Turn<'_, 'a> {
             let free_ride = scope.is_disturbed(node);
             if room == 0 && !free_ride {
                 if taken < open.size {
-                    reason = budget_used(ceiling, &disturbed);
+                    reason = budget_used(ceiling, disturbed);
                 }
                 break;
             }
             let new = uses.on(node);
-            if let Some(package) = new.clone().filter(|_| uses.room(&at_work) == 0) {
+            if let Some(package) = new.filter(|_| uses.room(&at_work) == 0) {
                 if taken < open.size {
-                    let first = Reason::FirstUse { package, nodes: at_work.clone() };
+                    let first = first_use(package, at_work.clone());
                     verdicts.insert(node.name.clone(), Verdict::wait(first));
                 }
                 continue;
@@ -367,7 +366,7 @@ impl<'a> Turn<'_, 'a> {
         }
         let first = || candidates.iter().find_map(|node| uses.on(node));
         match first().filter(|_| open.first_use && taken >= open.size) {
-            Some(package) => Reason::FirstUse { package, nodes: at_work },
+            Some(package) => first_use(package, at_work),
             None => reason,
         }
     }
@@ -422,10 +421,8 @@ impl<'a> Turn<'_, 'a> {
 
 fn members<'a>(scope: &Scope<'a>, open: &OpenBatch) -> Vec<(&'a Node, &'a Record)> {
     let orders = open.order_from..open.order_from.saturating_add(open.size);
-    scope
-        .nodes
-        .iter()
-        .filter_map(|&node| Some((node, scope.record(node)?)))
+    let records = scope.records.iter().copied();
+    records
         .filter(|(_, record)| orders.contains(&record.order) && record.batch == open.number)
         .collect()
 }
@@ -444,7 +441,7 @@ fn in_order<'a>(scope: &Scope<'a>, candidates: &[&'a Node]) -> Vec<&'a Node> {
             !protected_pods(scope, node).is_empty(),
             was_let_go(scope, node),
             node.created,
-            node.name.clone(),
+            node.name.as_str(),
         )
     });
     order
@@ -463,9 +460,8 @@ fn orders_given(scope: &Scope<'_>) -> BTreeSet<u32> {
 ///
 /// One that nobody has when a later one is first seen was never had: the API server refused its
 /// pick, for a heartbeat that came between. It is given again, and is the place of another node.
-fn note_given(scope: &Scope<'_>, open: &mut OpenBatch, refused_max: usize) {
+fn note_given(carried: &BTreeSet<u32>, open: &mut OpenBatch, refused_max: usize) {
     let numbers = open.order_from..open.order_from.saturating_add(open.size);
-    let carried = orders_given(scope);
     open.refused.retain(|order| !carried.contains(order));
     let Some(last) = carried.range(numbers).next_back() else { return };
     let before = open.order_from.saturating_add(open.given);
@@ -484,8 +480,12 @@ fn not_created(scope: &Scope<'_>) -> Option<Reason> {
     })
 }
 
-fn budget_used(ceiling: u32, nodes: &[String]) -> Reason {
-    Reason::BudgetUsed { ceiling, nodes: nodes.to_vec() }
+fn budget_used(ceiling: u32, nodes: Vec<String>) -> Reason {
+    Reason::BudgetUsed { ceiling, nodes: nodes.into() }
+}
+
+fn first_use(package: &Package, nodes: Vec<String>) -> Reason {
+    Reason::FirstUse { package: package.id(), nodes: nodes.into() }
 }
 
 fn finish_timing(scope: &Scope<'_>, memory: &mut Memory, complete: bool) {

@@ -1,7 +1,7 @@
 //! What is left over: pods of visits that are over, snapshots nobody names, nodes whose rollout
 //! has gone.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 
@@ -12,13 +12,13 @@ use super::rollout::has_other_owner;
 use super::{claims, takeover, wake};
 use crate::model::{
     Action, ConfigMapRef, CordonMark, Executor, Group, Input, Node, NodePatch, Outcome, Phase,
-    Plan, Record, StatusWord, VisitRef,
+    Plan, Record, Snapshot, StatusWord, VisitRef,
 };
 
 /// Plans the removal of everything that is left over.
 pub(crate) fn plan_cleanup(input: &Input, names: &Names, plan: &mut Plan) {
     clean_executors(input, plan);
-    super::pull::plan_cleanup(input, plan);
+    super::pull::plan_cleanup(input, names, plan);
     super::visit::remove_given_up(input, plan);
     clean_snapshots(input, names, plan);
     let_go_of_strays(input, plan);
@@ -87,31 +87,38 @@ fn clean_up_due(executors: &[&Executor]) -> Option<Timestamp> {
 
 /// Deletes snapshots that no node, no executor, no status and no wanted package names.
 fn clean_snapshots(input: &Input, names: &Names, plan: &mut Plan) {
-    let mut named: BTreeSet<&str> = names.snapshots().collect();
-    for node in input.observed.nodes.values() {
-        for state in node.rollouts.values() {
-            if state.malformed.is_some() {
-                return; // What it names is not known, so nothing is safe to delete.
-            }
-            let entries = || state.entries.values();
-            named.extend(entries().filter_map(|entry| entry.snapshot.as_deref()));
-            named.extend(entries().filter_map(|entry| entry.applied.as_deref()));
-        }
+    let readable = |snapshot: &&Snapshot| !input.desired.invalid.contains_key(&snapshot.rollout);
+    let all = input.observed.snapshots.iter().filter(|(_, snapshot)| readable(snapshot));
+    let mut unnamed: BTreeMap<&str, &Snapshot> =
+        all.map(|(name, snapshot)| (name.as_str(), snapshot)).collect();
+    for name in names.snapshots() {
+        unnamed.remove(name);
     }
-    named.extend(input.observed.executors.values().map(|executor| executor.snapshot.as_str()));
+    for executor in input.observed.executors.values() {
+        unnamed.remove(executor.snapshot.as_str());
+    }
     for status in input.observed.resources.values().filter_map(|it| it.status.as_ref()) {
-        let sets = status.memory.completed.iter();
-        named.extend(sets.flat_map(|set| set.packages.values()).map(String::as_str));
-    }
-    for (name, snapshot) in &input.observed.snapshots {
-        let readable = !input.desired.invalid.contains_key(&snapshot.rollout);
-        if readable && !named.contains(name.as_str()) {
-            plan.actions.push(Action::DeleteSnapshot(ConfigMapRef {
-                rollout: snapshot.rollout.clone(),
-                name: name.clone(),
-                uid: snapshot.uid.clone(),
-            }));
+        for name in status.memory.completed.iter().flat_map(|set| set.packages.values()) {
+            unnamed.remove(name.as_str());
         }
+    }
+    let states = input.observed.nodes.values().flat_map(|node| node.rollouts.values());
+    for state in states {
+        if unnamed.is_empty() || state.malformed.is_some() {
+            return; // What a malformed one names is not known, so nothing is safe to delete.
+        }
+        for entry in state.entries.values() {
+            for name in [entry.snapshot.as_ref(), entry.applied.as_ref()].into_iter().flatten() {
+                unnamed.remove(name.as_str());
+            }
+        }
+    }
+    for (name, snapshot) in unnamed {
+        plan.actions.push(Action::DeleteSnapshot(ConfigMapRef {
+            rollout: snapshot.rollout.clone(),
+            name: name.to_owned(),
+            uid: snapshot.uid.clone(),
+        }));
     }
 }
 

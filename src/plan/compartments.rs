@@ -18,27 +18,34 @@ pub(crate) struct Compartment<'a> {
     pub pacing: Pacing,
     /// Its nodes, oldest first.
     pub nodes: Vec<&'a Node>,
+    /// Those of them that may be picked, in the same order.
+    pub candidates: Vec<&'a Node>,
     /// The policy knows it. One that it knows no more lives until its open batch is judged.
     pub known: bool,
 }
 
 /// Returns the compartments of a rollout, by name; each selected node is in exactly one.
 ///
-/// `remembered` are those of the status.
+/// `candidates` are nodes of the rollout in its order; `remembered` are the compartments of the
+/// status.
 pub(crate) fn of<'a>(
     scope: &Scope<'a>,
+    candidates: &[&'a Node],
     remembered: &BTreeMap<String, CompartmentStatus>,
 ) -> Vec<Compartment<'a>> {
     let policy = scope.policy();
-    let mut nodes: BTreeMap<&str, Vec<&'a Node>> = BTreeMap::new();
-    nodes.insert(DEFAULT_COMPARTMENT, Vec::new());
+    let mut nodes: BTreeMap<&str, Members<'a>> = BTreeMap::new();
+    nodes.insert(DEFAULT_COMPARTMENT, Members::default());
     let chosen = policy.map(|policy| Choice::new(policy, &scope.nodes));
     for compartment in policy.into_iter().flat_map(|policy| &policy.compartments) {
-        nodes.insert(&compartment.name, Vec::new());
+        nodes.insert(&compartment.name, Members::default());
     }
+    let mut candidates = candidates.iter().peekable();
     for &node in &scope.nodes {
         let name = chosen.as_ref().map_or(DEFAULT_COMPARTMENT, |choice| choice.of(node));
-        nodes.entry(name).or_default().push(node);
+        let members = nodes.entry(name).or_default();
+        members.all.push(node);
+        members.candidates.extend(candidates.next_if(|next| std::ptr::eq(**next, node)));
     }
     let left = remembered
         .iter()
@@ -51,20 +58,28 @@ pub(crate) fn of<'a>(
         own.next().map_or(fallback, |compartment| compartment.pace)
     };
     let known = nodes.into_iter().map(|(name, nodes)| (name, nodes, true));
-    let gone = left.into_iter().map(|name| (name, Vec::new(), false));
+    let gone = left.into_iter().map(|name| (name, Members::default(), false));
     known
         .chain(gone)
         .map(|(name, nodes, known)| Compartment {
             name: name.to_owned(),
             pacing: Pacing {
                 pace: pace_of(name),
-                nodes: count(nodes.iter().filter(|node| !is_in_repair(scope, node)).count()),
+                nodes: count(nodes.all.iter().filter(|node| !is_in_repair(scope, node)).count()),
                 stop_after: scope.input.floor.stop_after,
             },
-            nodes,
+            nodes: nodes.all,
+            candidates: nodes.candidates,
             known,
         })
         .collect()
+}
+
+/// The nodes of a compartment.
+#[derive(Default)]
+struct Members<'a> {
+    all: Vec<&'a Node>,
+    candidates: Vec<&'a Node>,
 }
 
 fn is_in_repair(scope: &Scope<'_>, node: &Node) -> bool {

@@ -281,12 +281,15 @@ pub(crate) fn finish(
     through: bool,
     plan: &mut Plan,
 ) -> bool {
+    if !resource.deleting || !through {
+        return false;
+    }
     let nodes = || input.observed.nodes.values();
     let held = nodes().any(|node| {
         let open = node.record(rollout, &resource.uid).is_some_and(Record::is_open);
         open || node.is_cordoned_by(rollout)
     });
-    if !resource.deleting || !through || held || still_runs(input, rollout, plan) {
+    if held || still_runs(input, rollout, plan) {
         return false;
     }
     let dirty: Vec<Action> = nodes().filter_map(|node| cleaning(node, rollout)).collect();

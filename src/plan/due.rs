@@ -7,12 +7,13 @@
 //! A package that was put there by upstream has no snapshot; it counts as configured as wanted, so
 //! that taking over a cluster runs nothing again.
 
+mod interrupt;
+
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::lifecycle::{self, At, Beginning, Finding, Owes, Seen, Step, Wish};
 use super::select::Scope;
-use super::takeover;
 use crate::model::{
     Entries, Entry, Interrupt, Node, Package, PackageId, Reason, Record, Rollout, Stage, State,
     Verdict, Version,
@@ -20,9 +21,9 @@ use crate::model::{
 
 /// What one package still needs on one node.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Need {
+pub(crate) struct Need<'a> {
     /// The version whose work it is: the wanted one, or the one that is uninstalled.
-    pub id: PackageId,
+    pub version: &'a str,
     /// The stage to run next.
     pub stage: Stage,
     /// The interrupt it leads to.
@@ -30,6 +31,9 @@ pub(crate) struct Need {
     /// Its work has begun; it is not a change that waits for its turn.
     pub begun: bool,
 }
+
+/// What is due on a node, by name of the package.
+pub(crate) type Needs<'a> = BTreeMap<&'a str, Need<'a>>;
 
 /// One package on one node: what is wanted of it, and where it stands.
 #[derive(Debug, Clone)]
@@ -44,7 +48,7 @@ pub(crate) struct Standing<'a> {
     pub interrupt: Option<Interrupt>,
 }
 
-impl Standing<'_> {
+impl<'a> Standing<'a> {
     /// Returns what the table says of it.
     pub(crate) fn step(&self, seen: Seen) -> Step {
         let owes = if self.interrupt.is_some() { Owes::Interrupt } else { Owes::Nothing };
@@ -52,26 +56,34 @@ impl Standing<'_> {
     }
 
     /// Returns what it needs in a visit that has not touched it.
-    fn need(&self) -> Option<Need> {
+    fn need(&self) -> Option<Need<'a>> {
         let (stage, begun) = match self.step(Seen::Untouched).beginning()? {
             Beginning::New(stage) => (stage, false),
             Beginning::Again(stage) => (stage, true),
             Beginning::Following(_) => return None,
         };
-        let id = self.id_at(stage)?;
-        Some(Need { id, stage, interrupt: self.interrupt.clone(), begun })
+        let version = self.version_at(stage)?;
+        Some(Need { version, stage, interrupt: self.interrupt.clone(), begun })
     }
 
     /// Returns the version that a stage is about: an uninstall is of what stands there.
-    pub(crate) fn id_at(&self, stage: Stage) -> Option<PackageId> {
+    fn version_at(&self, stage: Stage) -> Option<&'a str> {
         match stage {
-            Stage::Uninstall | Stage::UninstallInterrupt => self.entry.map(Entry::id),
+            Stage::Uninstall | Stage::UninstallInterrupt => {
+                self.entry.map(|entry| entry.version.as_str())
+            }
             Stage::Apply
             | Stage::Upgrade
             | Stage::Config
             | Stage::Interrupt
-            | Stage::PostInterrupt => self.wanted.map(Package::id),
+            | Stage::PostInterrupt => self.wanted.map(|wanted| wanted.version.as_str()),
         }
+    }
+
+    /// Returns the same, with the package's name.
+    pub(crate) fn id_at(&self, stage: Stage) -> Option<PackageId> {
+        let version = self.version_at(stage)?.to_owned();
+        Some(PackageId { name: self.name.to_owned(), version })
     }
 }
 
@@ -105,18 +117,28 @@ pub(crate) fn standings<'a>(
 }
 
 /// Returns what is due, by package name; a package that is absent is as wanted, or left as it is.
-pub(crate) fn needs(
-    scope: &Scope<'_>,
-    entries: &Entries,
+pub(crate) fn needs<'a>(
+    scope: &Scope<'a>,
+    entries: &'a Entries,
     record: Option<&Record>,
-) -> BTreeMap<String, Need> {
+) -> Needs<'a> {
     needs_of(&standings(scope, entries, record))
 }
 
+/// Returns whether a wanted package is among them, without a look at the others.
+pub(crate) fn is_due<'a>(
+    scope: &Scope<'a>,
+    entries: &'a Entries,
+    record: Option<&Record>,
+    package: &'a Package,
+) -> bool {
+    let entry = standing_entry(scope, entries, &package.name, Some(package));
+    standing(scope, &package.name, Some(package), entry, record).need().is_some()
+}
+
 /// Returns what these come to in a visit that has touched none of them.
-pub(crate) fn needs_of(standings: &[Standing<'_>]) -> BTreeMap<String, Need> {
-    let due = standings.iter().filter_map(|it| Some((it.name.to_owned(), it.need()?)));
-    due.collect()
+pub(crate) fn needs_of<'a>(standings: &[Standing<'a>]) -> Needs<'a> {
+    standings.iter().filter_map(|it| Some((it.name, it.need()?))).collect()
 }
 
 /// Returns the stage at which a package without an interrupt in scope is complete.
@@ -131,19 +153,15 @@ pub(crate) fn last_stage(package: &Package) -> Stage {
 /// everything it depends on is complete (upstream contract B.4). Uninstalls end before installs
 /// begin. With `serial`, only one: whatever has begun, then uninstalls, then the first by name;
 /// what only waits for its interrupt does not count (upstream contract B.4).
-pub(crate) fn ready<'n>(
-    rollout: &Rollout,
-    needs: &'n BTreeMap<String, Need>,
-    entries: &Entries,
-) -> Vec<&'n str> {
-    let uninstalls = |need: &Need| need.stage == Stage::Uninstall;
-    let awaits = |need: &Need| {
+pub(crate) fn ready<'a>(rollout: &Rollout, needs: &Needs<'a>, entries: &Entries) -> Vec<&'a str> {
+    let uninstalls = |need: &Need<'_>| need.stage == Stage::Uninstall;
+    let awaits = |need: &Need<'_>| {
         need.begun && matches!(need.stage, Stage::Interrupt | Stage::UninstallInterrupt)
     };
     let uninstalling = needs.values().any(uninstalls);
-    let mut ready: Vec<(&str, &Need)> = needs
+    let mut ready: Vec<(&str, &Need<'_>)> = needs
         .iter()
-        .map(|(name, need)| (name.as_str(), need))
+        .map(|(name, need)| (*name, need))
         .filter(|(name, need)| match need.stage {
             Stage::Uninstall | Stage::UninstallInterrupt => true,
             Stage::Apply
@@ -164,18 +182,13 @@ pub(crate) fn ready<'n>(
 }
 
 /// Returns whether everything that the package depends on is complete, in exactly that version.
-fn has_parents(
-    rollout: &Rollout,
-    name: &str,
-    needs: &BTreeMap<String, Need>,
-    entries: &Entries,
-) -> bool {
+fn has_parents(rollout: &Rollout, name: &str, needs: &Needs<'_>, entries: &Entries) -> bool {
     let Some(package) = rollout.packages.get(name) else { return false };
     package.depends_on.iter().all(|(name, version)| {
         let parent = rollout.packages.get(name);
         let exact = parent.is_some_and(|parent| parent.version.as_str() == version.as_str());
         let there = parent.is_some_and(|parent| entries.contains_key(&parent.id()));
-        exact && there && !needs.contains_key(name)
+        exact && there && !needs.contains_key(name.as_str())
     })
 }
 
@@ -185,13 +198,32 @@ pub(crate) fn finding(standing: &Standing<'_>, finding: Finding) -> Verdict {
     Verdict::blocked(Reason::PackageFinding { package, why: finding.to_string() })
 }
 
-/// Records what a step says that runs nothing.
-pub(crate) fn settle(
+/// Returns the entries with everything recorded that runs nothing: wanted snapshots of what is
+/// complete, the end of uninstalls that nobody followed up, and versions left before they began.
+/// `None` where nothing is.
+pub(crate) fn settled(
     scope: &Scope<'_>,
-    standing: &Standing<'_>,
-    step: Step,
-    entries: &mut Entries,
-) {
+    node: &Node,
+    before: &Entries,
+    standings: &[Standing<'_>],
+    step: impl Fn(&Standing<'_>) -> Step,
+) -> Option<Entries> {
+    let untried = before.values().any(|entry| entry.untried);
+    let mut entries = None;
+    for standing in standings {
+        let step = step(standing);
+        if !untried && !matches!(step, Step::Adopt | Step::Remove) {
+            continue; // Most nodes at most times: nothing is copied for them.
+        }
+        let entries = entries.get_or_insert_with(|| before.clone());
+        settle(scope, standing, step, entries);
+        forget_untried(scope, node, standing, entries);
+    }
+    entries.filter(|entries| entries != before)
+}
+
+/// Records what a step says that runs nothing.
+fn settle(scope: &Scope<'_>, standing: &Standing<'_>, step: Step, entries: &mut Entries) {
     let Some(id) = standing.entry.map(Entry::id) else { return };
     if step == Step::Remove {
         return remove(scope, &id, entries);
@@ -207,12 +239,7 @@ pub(crate) fn settle(
 /// Removes the entries of versions that were recorded as begun, of which nothing ran, and that are
 /// not wanted any more: what stood on the host before stands there still. Not while a pod may
 /// begin.
-pub(crate) fn forget_untried(
-    scope: &Scope<'_>,
-    node: &Node,
-    standing: &Standing<'_>,
-    entries: &mut Entries,
-) {
+fn forget_untried(scope: &Scope<'_>, node: &Node, standing: &Standing<'_>, entries: &mut Entries) {
     let here = scope.executors.get(node.name.as_str()).map_or(&[][..], Vec::as_slice);
     let may_begin = here.iter().any(|executor| {
         executor.is_active()
@@ -237,8 +264,7 @@ pub(crate) fn remove(scope: &Scope<'_>, gone: &PackageId, entries: &mut Entries)
 }
 
 /// Returns what a person must look at on a node where nothing else is due.
-pub(crate) fn finding_on<'a>(scope: &Scope<'a>, node: &'a Node) -> Option<Verdict> {
-    let standings = standings(scope, scope.entries(node), scope.record(node));
+pub(crate) fn finding_in(standings: &[Standing<'_>]) -> Option<Verdict> {
     standings.iter().find_map(|standing| {
         let Step::Finding(finding) = standing.step(Seen::Untouched) else { return None };
         Some(self::finding(standing, finding))
@@ -420,79 +446,6 @@ fn standing<'a>(
     record: Option<&Record>,
 ) -> Standing<'a> {
     let wish = wish(scope, wanted, entry);
-    let interrupt = interrupt(scope, wanted, entry, record, wish);
+    let interrupt = interrupt::interrupt(scope, wanted, entry, record, wish);
     Standing { name, wanted, entry, wish, interrupt }
-}
-
-/// Returns the interrupt that the package leads to on its way from where it stands.
-fn interrupt(
-    scope: &Scope<'_>,
-    wanted: Option<&Package>,
-    entry: Option<&Entry>,
-    record: Option<&Record>,
-    wish: Wish,
-) -> Option<Interrupt> {
-    let declared = wanted.and_then(|wanted| wanted.interrupt.as_ref());
-    let name = wanted.map(|wanted| &wanted.name).or(entry.map(|entry| &entry.name));
-    let owed = record.zip(name).and_then(|(record, name)| record.interrupts_due.get(name));
-    let Some(entry) = entry else { return Interrupt::merge(owed.into_iter().chain(declared)) };
-    let of_installed =
-        || installed(scope, wanted, entry).and_then(|installed| installed.interrupt.as_ref());
-    let taken_off = || Interrupt::merge(owed.into_iter().chain(of_installed()));
-    match (wish, entry.stage) {
-        (_, Stage::UninstallInterrupt) => taken_off(),
-        (Wish::HigherVersion | Wish::LowerVersion, _) => declared.cloned(),
-        (
-            Wish::Same
-            | Wish::Restated
-            | Wish::OtherImage
-            | Wish::OtherConfig
-            | Wish::OtherConfigInterrupting,
-            Stage::Uninstall,
-        ) => Interrupt::merge(owed.into_iter().chain(declared)),
-        (
-            Wish::Same
-            | Wish::Restated
-            | Wish::OtherImage
-            | Wish::OtherConfig
-            | Wish::OtherConfigInterrupting,
-            Stage::Apply | Stage::Upgrade | Stage::Config | Stage::Interrupt | Stage::PostInterrupt,
-        ) => wanted.and_then(|wanted| of_wanted(scope, wanted, entry, record)),
-        (
-            Wish::LowerVersionAfterUninstall
-            | Wish::UninstallAsked
-            | Wish::RemovedWithUninstall
-            | Wish::DeletedWithUninstall,
-            _,
-        )
-        | (Wish::RemovedAsItIs | Wish::DeletedAsItIs, Stage::Uninstall) => taken_off(),
-        (Wish::RemovedAsItIs | Wish::DeletedAsItIs | Wish::UninstallUnknown, _) => owed.cloned(),
-    }
-}
-
-/// Returns the interrupt of a version that stands there and is the wanted one.
-fn of_wanted(
-    scope: &Scope<'_>,
-    wanted: &Package,
-    entry: &Entry,
-    record: Option<&Record>,
-) -> Option<Interrupt> {
-    let change = wanted.interrupt_for(&changed_keys(scope, wanted, entry));
-    let complete = entry.is(Stage::PostInterrupt, State::Complete)
-        || (entry.is(Stage::Config, State::Complete) && wanted.interrupt.is_none());
-    if complete {
-        return change;
-    }
-    let owed = record.and_then(|record| record.interrupts_due.get(&wanted.name));
-    let interrupted =
-        entry.stage == Stage::PostInterrupt || entry.is(Stage::Interrupt, State::Complete);
-    let owed = match (owed, record) {
-        (Some(owed), _) => Some(owed.clone()),
-        (None, Some(record)) if record.is_open() && entry.stage != Stage::Interrupt => None,
-        // Its interrupt is behind it, whoever issued it.
-        (None, _) if interrupted => None,
-        // The record is gone, or its visit ended without this package: the safe side.
-        (None, _) => takeover::interrupt_in_scope(scope, wanted, entry),
-    };
-    Interrupt::merge(owed.iter().chain(&change))
 }

@@ -7,6 +7,7 @@
 //! so nothing is remembered and nothing can be forgotten. Must never: hold a node that needs
 //! nothing new, or take an uninstall for a first use.
 
+use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::batch::places_left;
@@ -14,7 +15,7 @@ use super::count;
 use super::due;
 use super::select::Scope;
 use crate::model::{
-    Action, Entry, Input, Node, OpenBatch, Package, PackageId, PatchKind, Plan, Record, State,
+    Action, Entries, Entry, Input, Node, OpenBatch, Package, PatchKind, Plan, Record, State,
 };
 
 /// The packages of a rollout that are new to the cluster.
@@ -24,6 +25,8 @@ pub(crate) struct FirstUse<'a> {
     limit: u32,
     /// By name: the snapshots that hold the same input, of whichever rollout.
     unproven: BTreeMap<&'a str, BTreeSet<&'a str>>,
+    /// Nodes that have one at work since before this tick: asked for by every compartment.
+    at_work: OnceCell<Vec<String>>,
 }
 
 impl<'a> FirstUse<'a> {
@@ -32,29 +35,36 @@ impl<'a> FirstUse<'a> {
         let limit = scope.input.floor.first_use.filter(|_| !scope.resource.deleting);
         let wanted = scope.rollout.packages.values().filter(|package| !package.uninstall.apply);
         let wanted = wanted.filter(|_| limit.is_some());
-        let unproven = wanted.filter_map(|package| {
-            let same = same_input(scope, package);
-            let proven = scope.input.observed.nodes.values().any(|node| {
-                node.rollouts.keys().any(|rollout| {
-                    let has = |entry: &Entry| is_proof(package, &same, entry);
-                    node.entries(rollout).values().any(has)
-                        && !is_at_work(scope.input, node, rollout)
-                })
+        let mut unproven: BTreeMap<&str, BTreeSet<&str>> =
+            wanted.map(|package| (package.name.as_str(), same_input(scope, package))).collect();
+        let nodes = scope.input.observed.nodes.values();
+        for (node, rollout, state) in
+            nodes.flat_map(|node| node.rollouts.iter().map(move |(name, it)| (node, name, it)))
+        {
+            if unproven.is_empty() {
+                break;
+            }
+            let proofs = state.entries.values().filter(|entry| {
+                let package = scope.rollout.packages.get(&entry.name);
+                let same = unproven.get(entry.name.as_str());
+                package.zip(same).is_some_and(|(package, same)| is_proof(package, same, entry))
             });
-            (!proven).then_some((package.name.as_str(), same))
-        });
-        Self { scope, limit: limit.unwrap_or(u32::MAX), unproven: unproven.collect() }
+            let proofs: Vec<&Entry> = proofs.collect();
+            if !proofs.is_empty() && !is_at_work(scope.input, node, rollout) {
+                for entry in proofs {
+                    unproven.remove(entry.name.as_str());
+                }
+            }
+        }
+        let at_work = OnceCell::new();
+        Self { scope, limit: limit.unwrap_or(u32::MAX), unproven, at_work }
     }
 
     /// Returns the package that the node would be among the first to get.
-    pub(crate) fn on(&self, node: &Node) -> Option<PackageId> {
-        if self.unproven.is_empty() {
-            return None;
-        }
-        let needs = self.scope.needs(node);
-        let mut names = needs.keys().map(String::as_str);
-        let name = names.find(|name| self.unproven.contains_key(name))?;
-        self.scope.rollout.packages.get(name).map(Package::id)
+    pub(crate) fn on(&self, node: &Node) -> Option<&'a Package> {
+        let packages = &self.scope.rollout.packages;
+        let mut unproven = self.unproven.keys().filter_map(|name| packages.get(*name));
+        unproven.find(|package| self.scope.is_due(node, package))
     }
 
     /// Returns the nodes that have one of them at work, what this tick picks among them.
@@ -62,31 +72,35 @@ impl<'a> FirstUse<'a> {
         if self.unproven.is_empty() {
             return Vec::new();
         }
-        let names_one = |entries: &crate::model::Entries| {
-            let mut named = entries.values().filter_map(|entry| entry.snapshot.as_deref());
-            named.any(|name| self.unproven.values().any(|same| same.contains(name)))
-        };
-        let Scope { input, rollout, .. } = self.scope;
-        let mut nodes = BTreeSet::new();
-        for node in input.observed.nodes.values() {
-            let mut open = node.rollouts.keys().filter(|name| is_at_work(input, node, name));
-            let is_one = open.any(|name| {
-                let own = *name == rollout.name && self.on(node).is_some();
-                own || names_one(node.entries(name))
-            });
-            if is_one {
-                nodes.insert(node.name.clone());
-            }
-        }
+        let already = self.at_work.get_or_init(|| self.at_work_already());
+        let mut nodes: BTreeSet<&str> = already.iter().map(String::as_str).collect();
         for action in &plan.actions {
             if let Action::PatchNode(patch) = action
                 && matches!(patch.kind, PatchKind::Pick { .. })
-                && patch.entries.as_ref().is_some_and(names_one)
+                && patch.entries.as_ref().is_some_and(|entries| self.names_one(entries))
             {
-                nodes.insert(patch.node.clone());
+                nodes.insert(&patch.node);
             }
         }
-        nodes.into_iter().collect()
+        nodes.into_iter().map(str::to_owned).collect()
+    }
+
+    fn at_work_already(&self) -> Vec<String> {
+        let Scope { input, rollout, .. } = self.scope;
+        let is_one = |node: &&'a Node| {
+            let mut open = node.rollouts.iter().filter(|(name, _)| is_at_work(input, node, name));
+            open.any(|(name, state)| {
+                let own = *name == rollout.name && self.on(node).is_some();
+                own || self.names_one(&state.entries)
+            })
+        };
+        input.observed.nodes.values().filter(is_one).map(|node| node.name.clone()).collect()
+    }
+
+    /// Returns whether any of the entries is of one of them.
+    fn names_one(&self, entries: &Entries) -> bool {
+        let mut named = entries.values().filter_map(|entry| entry.snapshot.as_deref());
+        named.any(|name| self.unproven.values().any(|same| same.contains(name)))
     }
 
     /// Returns how many more nodes may begin with one of them beside these.

@@ -102,7 +102,7 @@ impl<'s, 'a> Joiners<'s, 'a> {
         }
         let status = scope.resource.status.as_ref();
         let remembered = status.map(|status| status.memory.compartments.clone());
-        for compartment in compartments::of(scope, &remembered.unwrap_or_default()) {
+        for compartment in compartments::of(scope, &[], &remembered.unwrap_or_default()) {
             let Some(earlier) = scopes.get(compartment.name.as_str()) else { continue };
             for node in compartment.nodes {
                 if has_failed(earlier, node) {

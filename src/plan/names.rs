@@ -45,7 +45,7 @@ impl Names {
 
     /// Returns the names of all wanted snapshots.
     pub(crate) fn snapshots(&self) -> impl Iterator<Item = &str> {
-        self.rollouts.values().flat_map(|named| named.snapshots.values()).map(String::as_str)
+        self.rollouts.values().flat_map(Named::snapshots)
     }
 }
 
@@ -65,5 +65,10 @@ impl Named {
             target: rollout.target(),
             packages: rollout.packages.clone(),
         }
+    }
+
+    /// Returns the names of the wanted snapshots.
+    pub(crate) fn snapshots(&self) -> impl Iterator<Item = &str> {
+        self.snapshots.values().map(String::as_str)
     }
 }

@@ -47,11 +47,11 @@ pub(crate) fn let_go<'a>(
     plan: &mut Plan,
 ) {
     for &node in &scope.nodes {
+        let Some(record) = scope.open_record(node) else { continue };
         let waits = verdicts
             .get(&node.name)
             .is_some_and(|verdict| matches!(verdict.reason, Reason::ProtectedPod { .. }));
-        let Some(record) = scope.open_record(node).filter(|_| waits) else { continue };
-        if !is_untouched(scope, node, record, plan) {
+        if !waits || !is_untouched(scope, node, record, plan) {
             continue;
         }
         let due = after(record.picked, PROTECTED_PATIENCE);

@@ -8,18 +8,19 @@
 //! A pull pod that cannot is left to its kubelet, which asks the registry again after 10 s, 20 s, …
 //! and then every 5 minutes; so it also says since when the image is missing.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use jiff::Timestamp;
 
 use super::due;
 use super::limits::{START_DEADLINE, after, back_off};
+use super::names::{Named, Names};
 use super::select::Scope;
 use super::wake;
 use crate::model::{
     Action, Executor, ExecutorPhase, ExecutorSpec, Group, Input, Node, OpenBatch, PULL_VISIT,
-    Package, Plan, Reason, Rollout, Stage, Verdict, VisitRef, Work,
+    Package, PackageId, Plan, Reason, Stage, Verdict, VisitRef, Work,
 };
 
 /// How long an image may take to arrive: tens of gigabytes over a slow link. It only frees the
@@ -201,7 +202,10 @@ impl<'s, 'a> Pulls<'s, 'a> {
         if self.by_node.is_empty() {
             return nodes;
         }
-        let is_failing = |node: &Node| {
+        let is_failing = |node: &'a Node| {
+            if !self.by_node.contains_key(node.name.as_str()) {
+                return false;
+            }
             let wanted = self.wanted(node);
             wanted.iter().any(|it| matches!(self.arrival(node, it), Arrival::Failed { .. }))
         };
@@ -221,8 +225,9 @@ impl<'s, 'a> Pulls<'s, 'a> {
         }
         let mut all = Vec::new();
         for (name, need) in &needs {
-            let wanted = rollout.packages.get(name);
-            let entry = self.scope.entries(node).get(&need.id);
+            let wanted = rollout.packages.get(*name);
+            let id = PackageId { name: (*name).to_owned(), version: need.version.to_owned() };
+            let entry = self.scope.entries(node).get(&id);
             if need.stage == Stage::Uninstall
                 && let Some(entry) = entry
                 && let Some((package, snapshot)) =
@@ -388,36 +393,35 @@ fn delete(executor: &Executor) -> Action {
 
 /// Deletes pull pods that nothing waits for any more: at once, since nothing of them runs on a
 /// host. Those that served a visit go in one request with its pods, see [`served_with`].
-pub(crate) fn plan_cleanup(input: &Input, plan: &mut Plan) {
+pub(crate) fn plan_cleanup(input: &Input, names: &Names, plan: &mut Plan) {
     let pulls = || input.observed.executors.values().filter(|it| it.group == Group::Pull);
-    let mut wanted: BTreeMap<&str, BTreeSet<String>> = BTreeMap::new();
     let mut attempts: BTreeMap<(&VisitRef, &str), (u32, u32)> = BTreeMap::new();
-    for executor in pulls() {
-        let name = executor.visit.rollout.as_str();
-        let rollout = input.desired.rollouts.get(name);
-        wanted.entry(name).or_insert_with(|| {
-            let mut wanted = rollout.map(snapshots).unwrap_or_default();
-            wanted.extend(of_joiners(input, name));
-            wanted
-        });
+    // Before a third attempt none stands between two others.
+    let again = pulls().any(|executor| executor.attempt > 2);
+    for executor in pulls().filter(|_| again) {
         let range = attempts
             .entry((&executor.visit, &executor.snapshot))
             .or_insert((executor.attempt, executor.attempt));
         *range = (range.0.min(executor.attempt), range.1.max(executor.attempt));
     }
     for executor in pulls().filter(|executor| !executor.terminating) {
-        let wanted = wanted.get(executor.visit.rollout.as_str());
-        let is_wanted = may_pull(input, executor)
-            && (is_uninstalled(input, executor)
-                || wanted.is_some_and(|wanted| wanted.contains(&executor.snapshot)));
+        let is_named = || {
+            let wanted = names.of(&executor.visit.rollout);
+            let wanted = wanted.into_iter().flat_map(Named::snapshots);
+            let all = wanted.chain(of_joiners(input, &executor.visit.rollout));
+            all.into_iter().any(|name| name == executor.snapshot)
+        };
+        let is_wanted =
+            || may_pull(input, executor) && (is_uninstalled(input, executor) || is_named());
         // The first says since when, the last what is wrong now.
-        let is_between = attempts
-            .get(&(&executor.visit, executor.snapshot.as_str()))
-            .is_some_and(|(first, last)| (first + 1..*last).contains(&executor.attempt));
+        let is_between = || {
+            let range = attempts.get(&(&executor.visit, executor.snapshot.as_str()));
+            range.is_some_and(|(first, last)| (first + 1..*last).contains(&executor.attempt))
+        };
         let succeeded = executor.phase == ExecutorPhase::Succeeded;
         let limit = after(executor.finished.unwrap_or(executor.created), SUCCESS_KEPT);
         let is_over = match service(input, executor) {
-            Service::None => !is_wanted || is_between || (succeeded && limit <= input.now),
+            Service::None => !is_wanted() || is_between() || (succeeded && limit <= input.now),
             // Its node was picked without it: nobody waits for it any more.
             Service::UnderWay | Service::Ended if executor.is_active() => true,
             Service::Ended => limit <= input.now,
@@ -432,17 +436,13 @@ pub(crate) fn plan_cleanup(input: &Input, plan: &mut Plan) {
     }
 }
 
-fn snapshots(rollout: &Rollout) -> BTreeSet<String> {
-    rollout.packages.values().map(|package| package.snapshot_name(&rollout.name)).collect()
-}
-
 /// Returns the snapshots that nodes get which join a stopped compartment.
-fn of_joiners<'a>(input: &'a Input, rollout: &str) -> impl Iterator<Item = String> + 'a {
+fn of_joiners<'a>(input: &'a Input, rollout: &str) -> impl Iterator<Item = &'a str> {
     let status = input.observed.resources.get(rollout).and_then(|it| it.status.as_ref());
     let stopped = status
         .filter(|status| status.memory.compartments.values().any(|it| it.batch_state.should_stop));
     let sets = stopped.into_iter().flat_map(|status| &status.memory.completed);
-    sets.flat_map(|set| set.packages.values().cloned())
+    sets.flat_map(|set| set.packages.values()).map(String::as_str)
 }
 
 /// Returns whether the pull is of what stands on its node: an uninstall would run it.

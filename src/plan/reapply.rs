@@ -8,9 +8,7 @@
 //! again: here the second reboot of a boot that nobody else caused cannot happen, because a reboot
 //! that has just been is not owed again. At most once per boot ID (failures C13).
 
-use std::collections::BTreeMap;
-
-use super::due::{self, Need};
+use super::due::{self, Need, Needs};
 use super::select::Scope;
 use super::visit::{Draft, hold};
 use crate::model::{
@@ -31,26 +29,44 @@ pub(crate) fn is_due(input: &Input, rollout: &Rollout, resource: &Resource, node
 }
 
 /// Returns what is due on a node that was rebooted; `None` where nothing is for that reason.
-pub(crate) fn needs<'a>(scope: &Scope<'a>, node: &'a Node) -> Option<BTreeMap<String, Need>> {
+pub(crate) fn needs<'a>(scope: &Scope<'a>, node: &'a Node) -> Option<Needs<'a>> {
     if !is_due(scope.input, scope.rollout, scope.resource, node) {
         return None;
     }
     let entries = scope.entries(node);
     let mut left = entries.clone();
     forget_other_versions(scope, &mut left);
-    let mut needs = due::needs(scope, &left, scope.record(node));
+    let needs = due::needs(scope, &left, scope.record(node));
+    let mut needs: Needs<'a> =
+        needs.into_iter().filter_map(|(name, need)| on_host(scope, entries, name, need)).collect();
     for (package, entry) in lost(scope, entries) {
-        let due = needs.remove(&package.name).and_then(|need| need.interrupt);
+        let due = needs.remove(package.name.as_str()).and_then(|need| need.interrupt);
         let interrupt = if entry.is(Stage::PostInterrupt, State::Complete) {
             Interrupt::merge(due.iter().chain(&without_reboot(package)))
         } else {
             due
         };
-        let id = package.id();
-        let need = Need { id, stage: Stage::Apply, interrupt, begun: true };
-        needs.insert(package.name.clone(), need);
+        let version = package.version.as_str();
+        let need = Need { version, stage: Stage::Apply, interrupt, begun: true };
+        needs.insert(&package.name, need);
     }
     Some(needs)
+}
+
+/// Returns the same need, named as the node's own entries or the wanted package name it.
+fn on_host<'a>(
+    scope: &Scope<'a>,
+    entries: &'a Entries,
+    name: &str,
+    need: Need<'_>,
+) -> Option<(&'a str, Need<'a>)> {
+    let Need { version, stage, interrupt, begun } = need;
+    let mut known = entries.keys().filter(|id| id.name == name && id.version == version);
+    let known = known.next().map(|id| (id.name.as_str(), id.version.as_str()));
+    let wanted = scope.rollout.packages.get(name);
+    let wanted = wanted.map(|wanted| (wanted.name.as_str(), wanted.version.as_str()));
+    let (name, version) = known.or(wanted)?;
+    Some((name, Need { version, stage, interrupt, begun }))
 }
 
 /// Begins everything that the reboot took away, in the record of a pick.
@@ -58,7 +74,7 @@ pub(crate) fn begin<'a>(scope: &Scope<'a>, node: &'a Node, draft: &mut Draft) {
     let Some(needs) = needs(scope, node) else { return };
     forget_other_versions(scope, &mut draft.entries);
     for (package, before) in lost(scope, scope.entries(node)) {
-        let Some(need) = needs.get(&package.name) else { continue };
+        let Some(need) = needs.get(package.name.as_str()) else { continue };
         let entry = Entry {
             stage: need.stage,
             state: State::InProgress,

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::due::Standing;
 use super::joiners::Joiners;
 use super::lifecycle::{Seen, Step};
 use super::select::{Scope, node_block, pick_block, rollout_hold, working_rollout};
@@ -51,7 +52,8 @@ fn plan_visits<'a>(
                 Some(visit::drive(scope, node, record, plan))
             }
             None => {
-                let verdict = standing(scope, node, hold.as_ref(), done);
+                let standings = due::standings(scope, scope.entries(node), scope.record(node));
+                let verdict = standing(scope, node, &standings, hold.as_ref(), done);
                 // Two patches of a node would be one and a Conflict: the next tick lets go.
                 let releasing = if patched.contains(&node.name) {
                     None
@@ -62,7 +64,7 @@ fn plan_visits<'a>(
                         .or_else(|| takeover::let_go(scope, node, verdict.as_ref(), plan))
                 };
                 if releasing.is_none() && verdict.is_some() && hold.is_none() {
-                    unsettled |= settle(scope, node, &patched, plan);
+                    unsettled |= settle(scope, node, &standings, &patched, plan);
                 }
                 releasing.or(verdict)
             }
@@ -125,6 +127,7 @@ fn status_now(
 fn standing<'a>(
     scope: &Scope<'a>,
     node: &'a Node,
+    standings: &[Standing<'a>],
     hold: Option<&Verdict>,
     done: &Done,
 ) -> Option<Verdict> {
@@ -132,9 +135,9 @@ fn standing<'a>(
     if let Some(why) = malformed {
         return Some(Verdict::blocked(Reason::MalformedState { why }));
     }
-    let needs = scope.needs(node);
+    let needs = scope.needs_of(node, standings);
     let Some(first) = needs.keys().next() else {
-        return Some(due::finding_on(scope, node).unwrap_or(Verdict::done()));
+        return Some(due::finding_in(standings).unwrap_or(Verdict::done()));
     };
     if let Some(verdict) =
         node_block(scope, node).or_else(|| pick_block(scope, node, done)).or_else(|| hold.cloned())
@@ -142,8 +145,8 @@ fn standing<'a>(
         return Some(verdict);
     }
     due::ready(scope.rollout, &needs, scope.entries(node)).is_empty().then(|| {
-        let package = first.clone();
-        let parents = scope.rollout.packages.get(first).map(|package| &package.depends_on);
+        let package = (*first).to_owned();
+        let parents = scope.rollout.packages.get(*first).map(|package| &package.depends_on);
         let on = parents.and_then(|parents| parents.keys().next()).cloned().unwrap_or_default();
         Verdict::blocked(Reason::DependencyMissing { package, on })
     })
@@ -194,25 +197,19 @@ pub(crate) fn busy_nodes(plan: &Plan) -> BTreeSet<String> {
 fn settle<'a>(
     scope: &Scope<'a>,
     node: &'a Node,
+    standings: &[Standing<'_>],
     patched: &BTreeSet<String>,
     plan: &mut Plan,
 ) -> bool {
-    let before = scope.entries(node);
-    let mut entries = before.clone();
-    let mut found = false;
-    for standing in due::standings(scope, before, scope.record(node)) {
-        let step = standing.step(Seen::Untouched);
-        found |= matches!(step, Step::Adopt | Step::Remove);
-        due::settle(scope, &standing, step, &mut entries);
-        due::forget_untried(scope, node, &standing, &mut entries);
-    }
+    let step = |standing: &Standing<'_>| standing.step(Seen::Untouched);
+    let entries = due::settled(scope, node, scope.entries(node), standings, step);
     // Another rollout that changes the node, or is about to, goes first.
     let busy = patched.contains(&node.name) || working_rollout(scope.input, node).is_some();
-    if entries != *before && !busy {
+    if let Some(entries) = entries.filter(|_| !busy) {
         let patch = NodePatch { entries: Some(entries), ..scope.progress(node) };
         plan.actions.push(Action::PatchNode(patch));
     }
-    found
+    standings.iter().any(|standing| matches!(step(standing), Step::Adopt | Step::Remove))
 }
 
 /// Makes the snapshots that picks and visits will name, before anything names them.

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::deletion;
-use super::due::{self, Need};
+use super::due::{self, Needs, Standing};
 use super::names::Named;
 use super::visit::DRAIN_TIMED_OUT;
 use super::{Done, claims, leave, reapply, repair, taints};
@@ -22,6 +22,8 @@ pub(crate) struct Scope<'a> {
     named: &'a Named,
     /// Selected nodes, oldest first.
     pub nodes: Vec<&'a Node>,
+    /// Those of them that have a record of it, in the same order.
+    pub records: Vec<(&'a Node, &'a Record)>,
     /// Executors of all rollouts, by node.
     pub executors: &'a BTreeMap<&'a str, Vec<&'a Executor>>,
     /// Rollouts that some node keeps waiting for us, see [`waits_for_us`].
@@ -40,8 +42,10 @@ impl<'a> Scope<'a> {
         let mut nodes: Vec<&Node> = selected.collect();
         nodes.sort_by_key(|node| (node.created, node.name.as_str()));
         let target = deletion::target(rollout, resource, named);
+        let record = |node: &&'a Node| Some((*node, node.record(&rollout.name, &resource.uid)?));
+        let records = nodes.iter().filter_map(record).collect();
         let awaited_by = awaited_by(input, rollout, &nodes);
-        Self { input, rollout, resource, target, named, nodes, executors, awaited_by }
+        Self { input, rollout, resource, target, named, nodes, records, executors, awaited_by }
     }
 
     pub(crate) fn rollout_state(&self, node: &'a Node) -> Option<&'a NodeRollout> {
@@ -69,14 +73,28 @@ impl<'a> Scope<'a> {
     /// Returns what is on the host, as the node says: nothing, where it speaks of another host.
     pub(crate) fn entries(&self, node: &'a Node) -> &'a Entries {
         const NONE: &Entries = &Entries::new();
-        let record = self.rollout_state(node).and_then(|state| state.record.as_ref());
+        let Some(state) = self.rollout_state(node) else { return NONE };
+        let record = state.record.as_ref();
         let void = record.is_some_and(|record| leave::replaced(record, node).is_some());
-        if void { NONE } else { node.entries(&self.rollout.name) }
+        if void { NONE } else { &state.entries }
     }
 
-    pub(crate) fn needs(&self, node: &'a Node) -> BTreeMap<String, Need> {
+    pub(crate) fn needs(&self, node: &'a Node) -> Needs<'a> {
         let again = reapply::needs(self, node);
         again.unwrap_or_else(|| due::needs(self, self.entries(node), self.record(node)))
+    }
+
+    /// Returns the same, of a node whose `standings` are known.
+    pub(crate) fn needs_of(&self, node: &'a Node, standings: &[Standing<'a>]) -> Needs<'a> {
+        reapply::needs(self, node).unwrap_or_else(|| due::needs_of(standings))
+    }
+
+    /// Returns whether a wanted package is among them.
+    pub(crate) fn is_due(&self, node: &'a Node, package: &'a Package) -> bool {
+        if reapply::is_due(self.input, self.rollout, self.resource, node) {
+            return self.needs(node).contains_key(package.name.as_str());
+        }
+        due::is_due(self, self.entries(node), self.record(node), package)
     }
 
     /// Returns the name of the snapshot of a wanted package.

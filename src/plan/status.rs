@@ -1,6 +1,6 @@
 //! The status a rollout ought to show (upstream contract A.6, A.7, B.13).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::conditions::{self, condition, first_names};
 use super::select::Scope;
@@ -66,10 +66,8 @@ impl<'a> Tally<'a> {
             repaired: Vec::new(),
             reasons: BTreeMap::new(),
         };
-        let open = |name: &str| {
-            let node = scope.input.observed.nodes.get(name);
-            node.is_some_and(|node| scope.open_record(node).is_some())
-        };
+        let open = scope.records.iter().filter(|(_, record)| record.is_open());
+        let open: BTreeSet<&str> = open.map(|(node, _)| node.name.as_str()).collect();
         for (name, verdict) in verdicts {
             let failed = matches!(
                 verdict.reason,
@@ -87,7 +85,7 @@ impl<'a> Tally<'a> {
                     continue;
                 }
                 _ if failed => tally.failed.push(name),
-                _ if open(name) => tally.working.push(name),
+                _ if open.contains(name.as_str()) => tally.working.push(name),
                 VerdictKind::Act => tally.working.push(name),
                 VerdictKind::Blocked => tally.blocked.push(name),
                 VerdictKind::Wait => tally.waiting.push(name),

@@ -84,7 +84,7 @@ impl<'a> Turn<'_, 'a> {
             return Reason::BudgetZero;
         }
         if joining.is_empty() || (count(disturbed.len()) >= ceiling && !free_ride) {
-            return budget_used(ceiling, &disturbed);
+            return budget_used(ceiling, disturbed);
         }
         let size = ceiling.min(count(joining.len()));
         self.status.open_batch = Some(OpenBatch {

@@ -1,19 +1,16 @@
 //! What begins next in a visit: more packages, the interrupt, or the end.
 
-use std::collections::BTreeMap;
-
 use super::super::drain::{Drain, drain};
-use super::super::due::{self, Need, Standing};
+use super::super::due::{self, Needs, Standing};
 use super::super::lifecycle::{Seen, Step};
 use super::super::limits::{ATTEMPTS_MAX, MESSAGE_BYTES_MAX, REBOOT_DEADLINE, after, cut};
-use super::super::select::Scope;
 use super::absorb;
 use super::begin::begin_ready;
 use super::seen::seen;
 use super::watch::{NOT_STARTED, is_busy};
 use super::{Draft, Visit, attempt_key};
 use crate::model::{
-    Entries, Group, Interrupt, InterruptKind, InterruptRecord, Node, Outcome, PackageId, Phase,
+    Entries, Entry, Group, Interrupt, InterruptKind, InterruptRecord, Outcome, PackageId, Phase,
     Reason, Record, State,
 };
 
@@ -26,8 +23,8 @@ pub(crate) const DRAIN_TIMED_OUT: &str = "DrainTimedOut";
 /// The packages of a node in the middle of a visit, and which of them may run.
 struct Now<'a> {
     standings: Vec<(Standing<'a>, Seen)>,
-    needs: BTreeMap<String, Need>,
-    ready: Vec<String>,
+    needs: Needs<'a>,
+    ready: Vec<&'a str>,
 }
 
 impl<'a> Now<'a> {
@@ -35,7 +32,6 @@ impl<'a> Now<'a> {
         let all = due::standings(visit.scope, entries, Some(record));
         let needs = due::needs_of(&all);
         let ready = due::ready(visit.scope.rollout, &needs, entries);
-        let ready = ready.into_iter().map(str::to_owned).collect();
         let look = |it: Standing<'a>| {
             let seen = seen(visit.scope, visit.node, record, &it);
             (it, seen)
@@ -53,7 +49,7 @@ impl<'a> Now<'a> {
     fn rest_may_run(&self) -> bool {
         self.steps().any(|(it, step)| {
             let in_turn = step == Step::Start(Group::Install) || step.beginning().is_some();
-            let is_ready = || self.ready.iter().any(|name| name == it.name);
+            let is_ready = || self.ready.contains(&it.name);
             step.is_under_way() && (!in_turn || is_ready())
         })
     }
@@ -82,7 +78,9 @@ pub(crate) fn advance(visit: &Visit<'_>, draft: &mut Draft) {
     if given_up(visit, &draft.entries, &draft.record) {
         return;
     }
-    if let Some(entries) = settled(visit.scope, &draft.entries, &draft.record, visit.node) {
+    let standings = due::standings(visit.scope, &draft.entries, Some(&draft.record));
+    let step = |it: &Standing<'_>| it.step(seen(visit.scope, visit.node, &draft.record, it));
+    if let Some(entries) = due::settled(visit.scope, visit.node, &draft.entries, &standings, step) {
         draft.entries = entries;
     }
     let entries = draft.entries.clone();
@@ -129,13 +127,14 @@ fn end(draft: &mut Draft, outcome: Outcome) {
 /// Returns whether a stage failed for good in this visit, and is still wanted. Nothing is started
 /// any more then, and the visit ends once what runs has ended.
 pub(super) fn given_up(visit: &Visit<'_>, entries: &Entries, record: &Record) -> bool {
-    is_final(record)
-        || Now::new(visit, entries, record).steps().any(|(it, step)| {
-            let failed = it.entry.is_some_and(|entry| {
-                entry.state == State::Erroring && entry.restarts.unwrap_or(0) >= ATTEMPTS_MAX
-            });
-            failed && matches!(step, Step::Start(_))
-        })
+    let failed = |entry: &Entry| {
+        entry.state == State::Erroring && entry.restarts.unwrap_or(0) >= ATTEMPTS_MAX
+    };
+    let is_wanted = |entries| {
+        let now = Now::new(visit, entries, record);
+        now.steps().any(|(it, step)| it.entry.is_some_and(failed) && matches!(step, Step::Start(_)))
+    };
+    is_final(record) || (entries.values().any(failed) && is_wanted(entries))
 }
 
 /// Returns whether the record says why no further attempt would help.
@@ -163,26 +162,11 @@ fn withdraw_interrupt(visit: &Visit<'_>, draft: &mut Draft) {
     }
 }
 
-/// Returns the entries with everything recorded that runs nothing: wanted snapshots of what is
-/// complete, the end of uninstalls that nobody followed up, and versions left before they began.
-/// `None` where nothing is.
-pub(crate) fn settled(
-    scope: &Scope<'_>,
-    before: &Entries,
-    record: &Record,
-    node: &Node,
-) -> Option<Entries> {
-    let mut entries = before.clone();
-    for standing in due::standings(scope, before, Some(record)) {
-        let step = standing.step(seen(scope, node, record, &standing));
-        due::settle(scope, &standing, step, &mut entries);
-        due::forget_untried(scope, node, &standing, &mut entries);
-    }
-    (entries != *before).then_some(entries)
-}
-
 /// Records the merged interrupt as begun, once everything that may run before it is done.
 fn begin_interrupt(visit: &Visit<'_>, draft: &mut Draft) {
+    if draft.record.interrupts_due.is_empty() {
+        return;
+    }
     let now = Now::new(visit, &draft.entries, &draft.record);
     let Some((winner, merged)) = now.waiting_for_interrupt(&draft.record) else { return };
     let quiet = visit.active.is_empty() && !now.rest_may_run();

@@ -125,6 +125,9 @@ fn start_package(
 /// With `serial` one package runs at a time, also where several go on after a shared interrupt.
 fn awaiting_turn(visit: &Visit<'_>, entry: &Entry, plan: &Plan) -> Option<Verdict> {
     let rollout = visit.scope.rollout;
+    if !rollout.serial {
+        return None;
+    }
     let runs = visit
         .active
         .iter()
@@ -134,21 +137,25 @@ fn awaiting_turn(visit: &Visit<'_>, entry: &Entry, plan: &Plan) -> Option<Verdic
         let here = spec.visit.rollout == rollout.name && spec.visit.node == visit.node.name;
         here.then(|| spec.work.package().name.as_str())
     });
-    let first = runs.map(|executor| executor.package.name.as_str()).chain(starts);
-    let on = first.filter(|_| rollout.serial).find(|name| *name != entry.name)?.to_owned();
+    let mut first = runs.map(|executor| executor.package.name.as_str()).chain(starts);
+    let on = first.find(|name| *name != entry.name)?.to_owned();
     Some(Verdict::wait(Reason::WaitingForPackage { package: entry.name.clone(), on }))
 }
 
 /// Returns what a package waits for whose parent became due again after it had begun.
 fn awaiting_parent(visit: &Visit<'_>, entry: &Entry) -> Option<Verdict> {
     let package = visit.scope.rollout.package(&entry.id())?;
-    let needs = visit.scope.needs(visit.node);
-    let ready = due::ready(visit.scope.rollout, &needs, visit.scope.entries(visit.node));
-    if entry.stage == Stage::PostInterrupt || ready.contains(&entry.name.as_str()) {
+    if entry.stage == Stage::PostInterrupt {
         return None;
     }
-    let on = package.depends_on.keys().find(|parent| needs.contains_key(*parent));
-    let on = on.or_else(|| needs.keys().next()).cloned().unwrap_or_default();
+    let needs = visit.scope.needs(visit.node);
+    let ready = due::ready(visit.scope.rollout, &needs, visit.scope.entries(visit.node));
+    if ready.contains(&entry.name.as_str()) {
+        return None;
+    }
+    let on = package.depends_on.keys().map(String::as_str);
+    let on = on.filter(|parent| needs.contains_key(parent)).chain(needs.keys().copied()).next();
+    let on = on.unwrap_or_default().to_owned();
     Some(Verdict::wait(Reason::WaitingForPackage { package: entry.name.clone(), on }))
 }
 

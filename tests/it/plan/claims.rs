@@ -56,7 +56,10 @@ fn neighbours_t3_a_node_in_a_driver_upgrade_is_not_picked_and_says_whose_it_is()
     assert_eq!(world.entry("node-01", "kernel"), "none");
     let plan = plan(&world.input);
     let waits = &plan.verdicts["tuning"]["node-01"].reason;
-    assert!(matches!(waits, Reason::BudgetUsed { nodes, .. } if *nodes == ["node-00"]), "{waits}");
+    assert!(
+        matches!(waits, Reason::BudgetUsed { nodes, .. } if nodes[..] == ["node-00"]),
+        "{waits}"
+    );
     node(&mut world, "node-00").claims.clear();
     world.run();
     assert!(world.is_complete());

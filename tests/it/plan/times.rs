@@ -57,7 +57,7 @@ fn the_rest_of_a_batch_waits_for_the_nodes_that_use_the_budget() {
     world.set_ready("node-03", false);
     let plan = plan(&world.input);
     assert_eq!(plan.actions.iter().filter(|action| picks(action)).count(), 1);
-    let nodes = vec!["node-03".to_owned(), "node-00".to_owned()];
+    let nodes = vec!["node-03".to_owned(), "node-00".to_owned()].into();
     let waiting = &plan.verdicts["tuning"]["node-01"].reason;
     assert_eq!(*waiting, Reason::BudgetUsed { ceiling: 2, nodes });
 }

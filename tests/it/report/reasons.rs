@@ -57,8 +57,8 @@ pub fn every_reason() -> Vec<Reason> {
         Reason::InterruptFailed { kind, why: why.clone() },
         Reason::WaitingForBatch { batch: 2 },
         Reason::PreparingBatch,
-        Reason::FirstUse { package: package.clone(), nodes: vec!["gpu-1".to_owned()] },
-        Reason::BudgetUsed { ceiling: 1, nodes: vec!["gpu-1".to_owned()] },
+        Reason::FirstUse { package: package.clone(), nodes: vec!["gpu-1".to_owned()].into() },
+        Reason::BudgetUsed { ceiling: 1, nodes: vec!["gpu-1".to_owned()].into() },
         Reason::BudgetZero,
         Reason::SelectsEverything { breadth: breadth() },
         Reason::Stopped {
