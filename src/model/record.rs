@@ -229,6 +229,16 @@ impl Record {
         self.outcome.is_none()
     }
 
+    /// Returns whether the visit has changed the entry.
+    pub fn has_touched(&self, entry: &Entry) -> bool {
+        entry.since.is_some_and(|since| since >= self.picked)
+    }
+
+    /// Returns whether the visit goes on and has come to the package, and so has said what it owes.
+    pub fn is_at(&self, entry: &Entry) -> bool {
+        self.is_open() && self.has_touched(entry)
+    }
+
     /// Returns the boot ID that proves the reboot of this visit; `None` while there is none.
     pub fn boot_proven(&self) -> Option<&str> {
         let before = self.boot_before.as_ref()?;

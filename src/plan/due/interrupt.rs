@@ -72,10 +72,10 @@ fn of_wanted(
         entry.stage == Stage::PostInterrupt || entry.is(Stage::Interrupt, State::Complete);
     let owed = match (owed, record) {
         (Some(owed), _) => Some(owed.clone()),
-        (None, Some(record)) if record.is_open() && entry.stage != Stage::Interrupt => None,
+        (None, Some(record)) if record.is_at(entry) && entry.stage != Stage::Interrupt => None,
         // Its interrupt is behind it, whoever issued it.
         (None, _) if interrupted => None,
-        // The record is gone, or its visit ended without this package: the safe side.
+        // The record is gone, or its visit ended without this package, or has yet to come to it.
         (None, _) => takeover::interrupt_in_scope(scope, wanted, entry),
     };
     Interrupt::merge(owed.iter().chain(&change))

@@ -35,7 +35,7 @@ pub(crate) fn seen(
             Phase::Interrupted => Seen::AfterInterrupt,
             Phase::Picked | Phase::Interrupting | Phase::Released => Seen::Idle,
         },
-        Some(entry) if record.phase == Phase::Interrupted && is_touched(record, entry) => {
+        Some(entry) if record.phase == Phase::Interrupted && record.has_touched(entry) => {
             Seen::Spent
         }
         Some(_) | None => Seen::Untouched,
@@ -74,11 +74,6 @@ pub(crate) fn active<'a>(scope: &Scope<'a>, node: &Node, package: &str) -> Optio
     active.first().copied()
 }
 
-/// Returns whether this visit has changed the entry.
-pub(crate) fn is_touched(record: &Record, entry: &Entry) -> bool {
-    entry.since.is_some_and(|since| since >= record.picked)
-}
-
 /// Returns the group of executors that works at a stage.
 pub(crate) fn group_of(stage: Stage) -> Group {
     match stage {
@@ -93,7 +88,7 @@ pub(crate) fn group_of(stage: Stage) -> Group {
 /// must be owed it by the record: it would wait for ever otherwise.
 fn is_in_hand(record: &Record, entry: &Entry) -> bool {
     let waits = matches!(entry.stage, Stage::Interrupt | Stage::UninstallInterrupt);
-    is_touched(record, entry) && (!waits || record.interrupts_due.contains_key(&entry.name))
+    record.has_touched(entry) && (!waits || record.interrupts_due.contains_key(&entry.name))
 }
 
 fn here<'s, 'a>(scope: &'s Scope<'a>, node: &Node) -> &'s [&'a Executor] {

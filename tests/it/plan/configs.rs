@@ -265,3 +265,25 @@ fn with_serial_packages_wait_for_each_other_and_share_the_interrupt() {
         ]
     );
 }
+
+/// A visit that ends in the middle leaves a package begun. The next one comes to it only after what
+/// it depends on, and owes its reboot all the same.
+#[test]
+fn a_package_that_was_begun_and_waits_for_another_now_is_owed_its_interrupt() {
+    let driver = |value: &str| package("driver", "1.0.0").with_config("motd", value);
+    let kernel =
+        package("kernel", "1.0.0").after("driver", "1.0.0").interrupting(InterruptKind::Reboot);
+    let mut world = world(1, rollout(1, vec![driver("a"), kernel.clone()]));
+    world.settle();
+    world.finish_all(End::Success);
+    world.settle();
+    assert_eq!(world.entry("node-00", "kernel"), "1.0.0 apply in_progress");
+    world.change_node("node-00", |node| node.ignored = true);
+    world.finish_all(End::Disruption);
+    world.settle();
+    world.set_rollout(rollout(1, vec![driver("b"), kernel]));
+    world.change_node("node-00", |node| node.ignored = false);
+    world.run();
+    assert!(world.is_complete(), "{}", world.verdict("node-00"));
+    assert_eq!(world.reboots.get("node-00"), Some(&1));
+}
