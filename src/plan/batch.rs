@@ -72,8 +72,9 @@ pub(crate) fn advance<'a>(
         let waiting = turn.advance(&mut memory, &candidates, verdicts, plan);
         wait_for(&waiting, &candidates, verdicts);
         joiners::remember(scope, turn.compartment, verdicts, &mut memory);
-        outlooks.insert(compartment.name.clone(), turn.show(verdicts));
+        let outlook = turn.show(verdicts);
         if compartment.known || status.open_batch.is_some() {
+            outlooks.insert(compartment.name.clone(), outlook);
             memory.compartments.insert(compartment.name, status);
         }
     }

@@ -20,7 +20,8 @@ pub(crate) struct Compartment<'a> {
     pub nodes: Vec<&'a Node>,
     /// Those of them that may be picked, in the same order.
     pub candidates: Vec<&'a Node>,
-    /// The policy knows it. One that it knows no more lives until its open batch is judged.
+    /// It goes on. One that its policy knows no more lives until its open batch is judged; while
+    /// the policy is not there, nobody says which are known, and none is forgotten.
     pub known: bool,
 }
 
@@ -47,9 +48,10 @@ pub(crate) fn of<'a>(
         members.all.push(node);
         members.candidates.extend(candidates.next_if(|next| std::ptr::eq(**next, node)));
     }
-    let left = remembered
-        .iter()
-        .filter(|(name, status)| status.open_batch.is_some() && !nodes.contains_key(name.as_str()));
+    let blind = scope.rollout.policy.is_some() && policy.is_none();
+    let left = remembered.iter().filter(|(name, status)| {
+        (blind || status.open_batch.is_some()) && !nodes.contains_key(name.as_str())
+    });
     let left: Vec<&str> = left.map(|(name, _)| name.as_str()).collect();
     let fallback = policy.map_or_else(|| without_policy(scope), |policy| policy.fallback);
     let pace_of = |name: &str| {
@@ -58,7 +60,7 @@ pub(crate) fn of<'a>(
         own.next().map_or(fallback, |compartment| compartment.pace)
     };
     let known = nodes.into_iter().map(|(name, nodes)| (name, nodes, true));
-    let gone = left.into_iter().map(|name| (name, Members::default(), false));
+    let gone = left.into_iter().map(|name| (name, Members::default(), blind));
     known
         .chain(gone)
         .map(|(name, nodes, known)| Compartment {

@@ -1,7 +1,7 @@
 //! Which compartment a node is in, and what happens when that changes (upstream contract B.10).
 
 use nodewright::model::{Budget, DEFAULT_COMPARTMENT, Growth, Pace, Policy, Strategy};
-use nodewright::plan::world::World;
+use nodewright::plan::world::{End, Fate, World};
 
 use super::super::builders::{WorldExt, noon};
 use super::forecasts::{by_policy, compartment, play, selector, sizes, state};
@@ -149,6 +149,49 @@ fn a_compartment_that_is_taken_out_of_the_policy_ends_its_batch_first() {
     assert_eq!(place(&world, "a2"), DEFAULT_COMPARTMENT);
     let memory = &world.input.observed.resources["tuning"].status.as_ref().expect("one").memory;
     assert_eq!(memory.compartments.keys().collect::<Vec<_>>(), [DEFAULT_COMPARTMENT]);
+}
+
+/// What a person is told of a stop can be reset: there is none in a compartment that goes.
+#[test]
+fn a_compartment_that_goes_with_a_failed_batch_is_not_said_to_be_stopped() {
+    let careful = Strategy { failure_threshold: Some(1), ..strategy(Growth::Fixed, 1) };
+    let ring = selector("ring", "a");
+    let compartments = vec![compartment("a", ring, Budget::Count(1), Some(careful))];
+    let a: Labels<'_> = &[("ring", "a")];
+    let mut world = fleet(&[("a1", a)], policy(compartments));
+    world.settle();
+    world.input.desired.policies.insert("rings".to_owned(), policy(Vec::new()));
+    for _ in 0..6 {
+        world.finish_all(End::Failure);
+        world.pass(400);
+        for _ in 0..4 {
+            let (plan, _, _) = world.tick(|_| Fate::Done);
+            let status = &plan.statuses["tuning"];
+            assert!(status.conditions.iter().all(|it| it.kind != "Stopped"), "{status:?}");
+        }
+    }
+    assert!(world.verdict("a1").starts_with("Blocked: apply of motd|1.0.0 failed 4 times"));
+}
+
+/// A policy that is deleted and made again, as some tools do, is no reason to go on.
+#[test]
+fn a_policy_that_is_away_for_a_while_lifts_no_stop() {
+    let careful = Strategy { failure_threshold: Some(1), ..strategy(Growth::Fixed, 1) };
+    let compartments =
+        vec![compartment("a", selector("ring", "a"), Budget::Count(1), Some(careful))];
+    let a: Labels<'_> = &[("ring", "a")];
+    let mut world = fleet(&[("a1", a), ("a2", a), ("a3", a)], policy(compartments.clone()));
+    play(&mut world, |_| true);
+    let stopped = state(&world, "a");
+    assert!(stopped.should_stop);
+    world.input.desired.policies.clear();
+    world.settle();
+    assert!(world.verdict("a2").contains("DeploymentPolicy rings does not exist"));
+    assert_eq!(state(&world, "a"), stopped);
+    world.input.desired.policies.insert("rings".to_owned(), policy(compartments));
+    play(&mut world, |_| true);
+    assert_eq!(state(&world, "a"), stopped);
+    assert_eq!(sizes(&world, "a"), [1], "nobody else was touched");
 }
 
 /// Percentages are of the compartment, and nodes that may not be picked count in it too.
