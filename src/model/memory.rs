@@ -118,6 +118,14 @@ pub struct OpenBatch {
     pub first_use: bool,
 }
 
+impl OpenBatch {
+    /// Returns whether its size says nothing of the pace: it was cut down for a first use, or a
+    /// person has begun the batches again while it was open.
+    pub fn says_no_pace(&self, state: &BatchState) -> bool {
+        self.first_use || self.number != state.current_batch
+    }
+}
+
 /// What a compartment shows and remembers.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]

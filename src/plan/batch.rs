@@ -237,7 +237,7 @@ impl<'a> Turn<'_, 'a> {
             self.compartment.nodes.iter().filter(|&&node| outlook::has_failed(self.scope, node));
         let now = Ended { complete: self.complete(verdicts), failed: count(failed.count()) };
         let (pacing, state) = (&self.compartment.pacing, &mut self.status.batch_state);
-        match open.first_use {
+        match open.says_no_pace(state) {
             true => pacing.judge_cut(state, batch, now),
             false => pacing.judge(state, batch, now),
         }

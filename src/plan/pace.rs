@@ -107,8 +107,8 @@ impl Pacing {
         state.should_stop = self.is_too_many(state);
     }
 
-    /// Counts a batch that was cut down for a first use: it says nothing of the policy's pace, so
-    /// the next one has the size it would have had.
+    /// Counts a batch that says nothing of the policy's pace, such as one that was cut down for a
+    /// first use: the next one has the size it would have had.
     pub fn judge_cut(&self, state: &mut BatchState, batch: Ended, now: Ended) {
         let paced = state.last_batch_size;
         self.judge(state, batch, now);

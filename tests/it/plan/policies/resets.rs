@@ -91,6 +91,30 @@ fn batches_that_begin_again_at_any_moment_cover_every_node_once_and_keep_to_the_
     }
 }
 
+/// Batches of 1 and 2, then one of 4 in the middle of which a person begins again: 1, 2 and 2.
+#[test]
+fn a_batch_that_was_open_then_says_nothing_of_the_size_of_the_next() {
+    let mut world = world();
+    let open = |world: &World| {
+        let status = world.input.observed.resources["tuning"].status.as_ref();
+        let open = status.and_then(|it| it.memory.compartments[DEFAULT].open_batch.as_ref());
+        open.map_or(0, |open| open.size)
+    };
+    while open(&world) != 4 {
+        assert!(steps(&mut world, 1));
+    }
+    reset(&mut world);
+    let mut sizes = vec![4];
+    while steps(&mut world, 1) {
+        let size = open(&world);
+        if size > 0 && sizes.last() != Some(&size) {
+            sizes.push(size);
+        }
+    }
+    assert_eq!(sizes, [4, 1, 2], "the first two again, and two that are left");
+    assert!(world.is_complete());
+}
+
 /// Nodes 2 to 5 fail: batches 1, 2 (failed), 1 (failed) and stop. Then the untouched ones go on,
 /// from a batch of one, which fails again: 1 (node 5), 1, 2, 4; four of twelve wait for a person.
 #[test]
