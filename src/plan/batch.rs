@@ -233,9 +233,7 @@ impl<'a> Turn<'_, 'a> {
             count(members.iter().filter(|(_, record)| record.outcome == Some(outcome)).count())
         };
         let batch = Ended { complete: ended(Outcome::Complete), failed: ended(Outcome::Erroring) };
-        let failed =
-            self.compartment.nodes.iter().filter(|&&node| outlook::has_failed(self.scope, node));
-        let now = Ended { complete: self.complete(verdicts), failed: count(failed.count()) };
+        let now = outlook::standing(self.scope, self.compartment, verdicts);
         let (pacing, state) = (&self.compartment.pacing, &mut self.status.batch_state);
         match open.says_no_pace(state) {
             true => pacing.judge_cut(state, batch, now),

@@ -9,11 +9,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::batch::places_left;
 use super::compartments::Compartment;
 use super::conditions::{CONDITION_BYTES_MAX, condition, first_names};
-use super::count;
 use super::first_use::{Ahead, FirstUse};
 use super::limits::cut;
 use super::pace::{Assumption, Ended, Pacing};
 use super::select::Scope;
+use super::{count, repair};
 use crate::model::{
     BatchNow, Batches, CompartmentStatus, Condition, DEFAULT_COMPARTMENT, FAILED_NAMES_MAX, Node,
     OpenBatch, Outcome, Outlook, Reason, Record, StopCause, StopRule, StopRuleBy, Stopped, Verdict,
@@ -162,14 +162,21 @@ fn is_failure(reason: &Reason) -> bool {
     )
 }
 
-fn standing<'a>(scope: &Scope<'a>, compartment: &Compartment<'a>, verdicts: &Verdicts) -> Ended {
-    let nodes = || compartment.nodes.iter().copied();
-    let is_done = |node: &&Node| {
+/// Returns how the nodes of a compartment stand, those in repair aside: they are no part of its
+/// size either, and would make it look further than it is.
+pub(crate) fn standing<'a>(
+    scope: &Scope<'a>,
+    compartment: &Compartment<'a>,
+    verdicts: &Verdicts,
+) -> Ended {
+    let all = compartment.nodes.iter().copied();
+    let nodes: Vec<&Node> = all.filter(|node| repair::since(scope.input, node).is_none()).collect();
+    let is_done = |node: &&&Node| {
         verdicts.get(&node.name).is_some_and(|verdict| verdict.kind == VerdictKind::Done)
     };
     Ended {
-        complete: count(nodes().filter(is_done).count()),
-        failed: count(nodes().filter(|node| has_failed(scope, node)).count()),
+        complete: count(nodes.iter().filter(is_done).count()),
+        failed: count(nodes.iter().filter(|&&node| has_failed(scope, node)).count()),
     }
 }
 

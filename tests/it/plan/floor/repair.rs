@@ -2,10 +2,14 @@
 
 use std::time::Duration;
 
-use nodewright::model::{InterruptKind, Sequencing, StatusWord};
+use nodewright::model::{
+    Budget, DEFAULT_COMPARTMENT, Growth, InterruptKind, Pace, Policy, Sequencing, StatusWord,
+    Strategy,
+};
 use nodewright::plan::world::{End, World};
 
 use super::super::builders::{PackageExt, WorldExt, package, rollout, world};
+use super::super::policies::forecasts;
 
 const TWO_HOURS: i64 = 2 * 3_600;
 
@@ -91,6 +95,37 @@ fn a_percentage_is_of_the_nodes_that_are_not_in_repair() {
     world.run();
     assert_eq!(world.peak["tuning"], 2, "half of the four that are there");
     assert_eq!(word(&world), StatusWord::Complete);
+}
+
+/// Four of eight nodes are complete and go into repair: of the four that count none is through, and
+/// the first batch of them that fails is below the safety limit.
+#[test]
+fn nodes_in_repair_bring_no_compartment_nearer_to_its_safety_limit() {
+    let strategy = Strategy {
+        growth: Growth::Fixed,
+        initial_batch: 2,
+        batch_threshold: 100,
+        failure_threshold: Some(1),
+        safety_limit: 80,
+    };
+    let fallback = Pace { budget: Budget::Percent(100), strategy: Some(strategy) };
+    let name = "rings".to_owned();
+    let policy = Policy { name, fallback, compartments: Vec::new(), reset: false };
+    let mut world = forecasts::fleet(8, 0, policy);
+    let is_first = |node: &str| forecasts::number(node) <= 4;
+    for name in world.input.observed.nodes.keys().cloned().collect::<Vec<_>>() {
+        world.change_node(&name, |node| node.ignored = !is_first(&name));
+    }
+    forecasts::play(&mut world, |_| false);
+    (1..=4).for_each(|number| world.go_down(&format!("default-{number:03}")));
+    world.pass(TWO_HOURS);
+    for name in world.input.observed.nodes.keys().cloned().collect::<Vec<_>>() {
+        world.change_node(&name, |node| node.ignored = false);
+    }
+    forecasts::play(&mut world, |_| true);
+    let counted = forecasts::state(&world, DEFAULT_COMPARTMENT);
+    assert_eq!((counted.completed_nodes, counted.failed_nodes), (0, 2));
+    assert!(counted.should_stop, "{}", world.verdict("default-008"));
 }
 
 #[test]
