@@ -1,7 +1,7 @@
 //! Everybody else in the world: people, controllers, the cloud, the pods of others.
 
 use super::World;
-use crate::model::Node;
+use crate::model::{Node, Resource};
 
 impl World {
     /// Changes a node as anybody may, and its resourceVersion with it.
@@ -10,6 +10,15 @@ impl World {
         if let Some(node) = self.input.observed.nodes.get_mut(name) {
             change(node);
             node.resource_version = version;
+        }
+    }
+
+    /// Changes a resource as anybody may, and its resourceVersion with it.
+    pub fn change_resource(&mut self, name: &str, change: impl FnOnce(&mut Resource)) {
+        let version = self.next_version();
+        if let Some(resource) = self.input.observed.resources.get_mut(name) {
+            change(resource);
+            resource.resource_version = version;
         }
     }
 

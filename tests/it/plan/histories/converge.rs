@@ -11,6 +11,7 @@ use nodewright::plan::world::{End, Fate, World};
 
 use super::fleet;
 use super::story::{Broken, Story};
+use super::{places, policies};
 
 /// Rounds in which everything that runs ends, and time passes. The longest chain there is: three
 /// rollouts one after another, fourteen nodes one by one, each with an install, an interrupt and a
@@ -28,7 +29,7 @@ impl Story {
     /// Stops all faults: what can be done is done, and what is left has a reason that names who
     /// must act. With a new version of everything, nothing is left.
     pub fn converge(&mut self) -> Result<(), Broken> {
-        heal(&mut self.world);
+        heal(&mut self.world, self.paced);
         let left = self.run_out()?;
         let stuck = left.iter().any(|(_, verdict)| needs_somebody(&verdict.reason));
         for (node, verdict) in &left {
@@ -42,7 +43,9 @@ impl Story {
                     Reason::TaintNotTolerated { taint } => taint.starts_with(RUNTIME_TAINT),
                     _ => false,
                 };
-            if !behind && !needs_somebody(&verdict.reason) {
+            let stopped = !matches!(verdict.reason, Reason::Stopped { .. })
+                || is_in_a_stopped_compartment(&self.world, node);
+            if !stopped || (!behind && !needs_somebody(&verdict.reason)) {
                 return Err(Broken::new("converges", self.stuck(node, verdict)));
             }
         }
@@ -53,7 +56,8 @@ impl Story {
             }
             self.hosts_are_as_wanted()?;
         }
-        cordons_are_as_before(&self.world)
+        cordons_are_as_before(&self.world)?;
+        every_node_is_counted(&self.world)
     }
 
     /// Says where a node stands that goes no further.
@@ -129,7 +133,8 @@ impl Story {
         Err(Broken::new("comes to rest", detail))
     }
 
-    /// People do what the reasons ask for: a corrected version of everything.
+    /// People do what the reasons ask for: a corrected version of everything, or another try at
+    /// everything.
     fn repair(&mut self) {
         self.world.input.observed.pods.clear();
         for name in std::mem::take(&mut self.world.foreign) {
@@ -140,7 +145,17 @@ impl Story {
         for name in &held {
             self.world.uncordon(name, "kubectl");
         }
-        fleet::renew(&mut self.world);
+        if self.by_hand {
+            let world = &mut self.world;
+            for (node, rollout) in policies::failed(world) {
+                policies::retry(world, &mut self.ledger, &node, &rollout);
+            }
+            for name in policies::begun(world, true) {
+                policies::reset_batches(world, &name);
+            }
+        } else {
+            fleet::renew(&mut self.world);
+        }
     }
 
     /// What is wanted is what ran on each host, with every interrupt that it asks for.
@@ -167,6 +182,38 @@ impl Story {
         }
         Ok(())
     }
+}
+
+/// A node that is said to be stopped is in a compartment whose batches, judged one by one, stopped
+/// it.
+fn is_in_a_stopped_compartment(world: &World, node: &str) -> bool {
+    let places = places::places(world, node);
+    let stopped = |(rollout, place): (&String, &String)| {
+        let status = world.input.observed.resources.get(rollout)?.status.as_ref()?;
+        Some(status.memory.compartments.get(place)?.batch_state.should_stop)
+    };
+    places.iter().any(|place| stopped(place) == Some(true))
+}
+
+/// In the end each node is complete in its compartment, once, and no batch is open.
+fn every_node_is_counted(world: &World) -> Result<(), Broken> {
+    for (name, resource) in &world.input.observed.resources {
+        let (Some(wanted), Some(status)) =
+            (world.input.desired.rollouts.get(name), &resource.status)
+        else {
+            continue;
+        };
+        for (place, nodes) in places::compartments(world, wanted) {
+            let shown = status.memory.compartments.get(place).cloned().unwrap_or_default();
+            let counted = (shown.matched as usize, shown.completed as usize);
+            let over = shown.in_progress == 0 && shown.open_batch.is_none();
+            if counted != (nodes.len(), nodes.len()) || !over {
+                let detail = format!("{name}, {place}: {shown:?} of {} nodes", nodes.len());
+                return Err(Broken::new("every node is counted", detail));
+            }
+        }
+    }
+    Ok(())
 }
 
 /// Our marks are gone, and a node is cordoned where, and only where, others cordoned it.
@@ -203,7 +250,7 @@ fn held_after_failure(world: &World) -> BTreeSet<&str> {
 }
 
 /// Everybody is back, nothing is paused, held or claimed, and pods end when they are asked to.
-fn heal(world: &mut World) {
+fn heal(world: &mut World, paced: bool) {
     world.catch_up();
     let names: Vec<String> = world.input.observed.nodes.keys().cloned().collect();
     for name in &names {
@@ -242,17 +289,20 @@ fn heal(world: &mut World) {
     }
     for wanted in world.input.desired.rollouts.values_mut() {
         open_up(wanted);
+        wanted.policy.take_if(|_| !paced);
+        if wanted.policy.is_none() && wanted.budget.is_none_or(Budget::is_zero) {
+            wanted.budget = Some(Budget::Count(2));
+        }
+    }
+    if paced {
+        policies::mend(world);
     }
 }
 
-/// A budget that lets somebody through, no policy, and nothing that asks for its uninstall.
+/// Nothing asks for its uninstall.
 fn open_up(wanted: &mut Rollout) {
     for package in wanted.packages.values_mut() {
         package.uninstall.apply = false;
-    }
-    wanted.policy = None;
-    if wanted.budget.is_none_or(Budget::is_zero) {
-        wanted.budget = Some(Budget::Count(2));
     }
 }
 

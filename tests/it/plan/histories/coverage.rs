@@ -6,6 +6,7 @@ use nodewright::model::{Group, Plan, Stage};
 use nodewright::plan::lifecycle::{Asked, Finding, Seen, Step, step};
 
 use super::super::lifecycle_table::combinations;
+use super::paces::{Happened, Seen as Paced};
 
 /// Reasons that no plan of a history gives, and why.
 const REASONS_ELSEWHERE: &[(&str, &str)] = &[
@@ -87,6 +88,8 @@ pub struct Coverage {
     pub actions: BTreeSet<&'static str>,
     /// What the table was asked about.
     pub asked: Asked,
+    /// What came to pass with batches.
+    pub paces: Paced,
     /// Plans that were made.
     pub plans: u64,
 }
@@ -106,6 +109,7 @@ impl Coverage {
         self.reasons.extend(other.reasons);
         self.actions.extend(other.actions);
         self.asked.merge(&other.asked);
+        self.paces.extend(other.paces);
         self.plans += other.plans;
     }
 
@@ -117,6 +121,8 @@ impl Coverage {
         let mut gaps = missing("reason", &reasons, &self.reasons, REASONS_ELSEWHERE);
         gaps.extend(missing("action", &actions, &self.actions, ACTIONS_ELSEWHERE));
         gaps.extend(self.row_gaps());
+        let never = Happened::ALL.iter().filter(|happened| !self.paces.contains(happened));
+        gaps.extend(never.map(|happened| format!("of batches, {happened:?} never occurred")));
         gaps
     }
 

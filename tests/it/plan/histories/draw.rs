@@ -4,14 +4,23 @@
 use fastrand::Rng;
 use nodewright::plan::world::End;
 
-use super::event::{Edit, Event, Hand, PodKind};
+use super::event::{Change, Edit, Event, Hand, PodKind};
+use super::policies::is_paced;
 
 /// One row of a table: how often, and what.
 type Row = (u32, fn(&mut Rng) -> Event);
 
-/// The concerns, by how often they come up.
-const CONCERNS: &[(u32, &[Row])] =
-    &[(34, DAEMON), (30, HOSTS), (8, PEOPLE), (7, SPECS), (3, FLEET), (8, PODS), (10, TIME)];
+/// The concerns, by how often they come up. The last is one of histories with policies only.
+const CONCERNS: &[(u32, &[Row])] = &[
+    (34, DAEMON),
+    (30, HOSTS),
+    (8, PEOPLE),
+    (7, SPECS),
+    (3, FLEET),
+    (8, PODS),
+    (10, TIME),
+    (16, POLICIES),
+];
 
 const DAEMON: &[Row] = &[
     (60, |_| Event::Tick { faults: 0 }),
@@ -126,6 +135,30 @@ const TIME: &[Row] = &[
     (2, |rng| Event::Pass { seconds: rng.u32(3_000..8_000) }),
 ];
 
+const POLICIES: &[Row] = &[
+    (10, |rng| Event::GoOn { rounds: rng.u8(1..5) }),
+    (4, |rng| Event::Ruin { which: rng.u16(..), whole: true }),
+    (4, |rng| Event::Ruin { which: rng.u16(..), whole: false }),
+    (3, |rng| Event::Move { which: rng.u8(..), to: rng.u8(..), at_work: true }),
+    (2, |rng| Event::Move { which: rng.u8(..), to: rng.u8(..), at_work: false }),
+    (1, |rng| Event::ResetBatches { which: rng.u8(..), stopped: false }),
+    (3, |rng| Event::ResetBatches { which: rng.u8(..), stopped: true }),
+    (3, |rng| Event::Retry { which: rng.u8(..) }),
+    (2, |rng| Event::Correct { which: rng.u8(..), to: rng.u8(..) }),
+    (1, |rng| Event::ResetOption { rollout: rng.u8(..), to: rng.u8(..) }),
+    (1, |rng| edit(Edit::Policy { to: rng.u8(..) }, rng)),
+    (1, |rng| change(Change::Anew { seed: rng.u32(..) }, rng)),
+    (2, |rng| change(Change::Pace { which: rng.u8(..), seed: rng.u32(..) }, rng)),
+    (1, |rng| change(Change::Add { which: rng.u8(..), seed: rng.u32(..) }, rng)),
+    (1, |rng| change(Change::Drop { which: rng.u8(..) }, rng)),
+    (1, |rng| change(Change::Reset, rng)),
+    (1, |rng| change(Change::Gone, rng)),
+];
+
+fn change(change: Change, rng: &mut Rng) -> Event {
+    Event::Policy { which: rng.u8(..), change }
+}
+
 fn edit(edit: Edit, rng: &mut Rng) -> Event {
     Event::Edit { rollout: rng.u8(..), edit }
 }
@@ -137,13 +170,14 @@ pub fn stream(seed: u64, concern: u64) -> Rng {
 
 /// Returns `length` events.
 pub fn history(seed: u64, length: usize) -> Vec<Event> {
+    let concerns = &CONCERNS[..CONCERNS.len() - usize::from(!is_paced(seed))];
     let mut order = stream(seed, 1);
     let mut streams: Vec<Rng> =
-        (2..).map(|concern| stream(seed, concern)).take(CONCERNS.len()).collect();
+        (2..).map(|concern| stream(seed, concern)).take(concerns.len()).collect();
     (0..length)
         .map(|_| {
-            let concern = weighted(&mut order, CONCERNS.iter().map(|(weight, _)| *weight));
-            let (table, rng) = (CONCERNS[concern].1, &mut streams[concern]);
+            let concern = weighted(&mut order, concerns.iter().map(|(weight, _)| *weight));
+            let (table, rng) = (concerns[concern].1, &mut streams[concern]);
             let row = weighted(rng, table.iter().map(|(weight, _)| *weight));
             table[row].1(rng)
         })

@@ -90,6 +90,40 @@ pub enum Event {
     Gpus { node: u8, offered: bool },
     /// Another machine boots as the same Node object.
     NewHost { node: u8 },
+    /// A policy is edited, taken away, or made.
+    Policy { which: u8, change: Change },
+    /// A node changes its rack, by which compartments select; one that is visited, or any.
+    Move { which: u8, to: u8, at_work: bool },
+    /// A person begins the batches of a resource again; those of one that is stopped, or of any.
+    ResetBatches { which: u8, stopped: bool },
+    /// A person lets a node that failed be tried again.
+    Retry { which: u8 },
+    /// A commit corrects a resource that is stopped.
+    Correct { which: u8, to: u8 },
+    /// Whether batches begin again is said by the resource, or left to its policy.
+    ResetOption { rollout: u8, to: u8 },
+    /// What an executor's visit does fails until the visit is given up; alone, or with all visits
+    /// of its rollout.
+    Ruin { which: u16, whole: bool },
+    /// All is well for so many rounds of ticks and work.
+    GoOn { rounds: u8 },
+}
+
+/// How a policy changes. Numbers choose among its compartments, seeds draw what is new.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Change {
+    /// It is another one altogether, or is there again.
+    Anew { seed: u32 },
+    /// A compartment, or the default, is paced otherwise.
+    Pace { which: u8, seed: u32 },
+    /// A compartment is added, or selects others.
+    Add { which: u8, seed: u32 },
+    /// A compartment goes.
+    Drop { which: u8 },
+    /// Whether batches begin again after completion.
+    Reset,
+    /// There is no such policy any more.
+    Gone,
 }
 
 /// Who lifts a cordon.

@@ -65,24 +65,6 @@ fn is_getting(world: &World, snapshot: &String, node: &Node) -> bool {
     })
 }
 
-/// A stopped compartment picks no node but to what was complete before, and nobody is picked
-/// without an open batch.
-pub fn stopped_picks_none(world: &World, patch: &NodePatch) -> Result<(), Broken> {
-    let status = world.input.observed.resources.get(&patch.rollout);
-    let status = status.and_then(|resource| resource.status.as_ref());
-    let target = patch.record.as_ref().map(|record| &record.target);
-    let may = status.is_some_and(|status| {
-        let memory = &status.memory;
-        memory.compartments.values().any(|compartment| {
-            let is_open =
-                compartment.open_batch.as_ref().is_some_and(|it| Some(&it.target) == target);
-            let stopped = compartment.batch_state.should_stop;
-            is_open && (!stopped || target != Some(&memory.target))
-        })
-    });
-    if may { Ok(()) } else { Err(Broken::new("stopped picks none", patch.node.clone())) }
-}
-
 /// While somebody has stopped everything, nothing new is disturbed. What a frozen daemon has in its
 /// hands is older than a stop that counts: whoever stops waits until it is obeyed.
 pub fn stopped_disturbs_nobody(world: &World, action: &Action) -> Result<(), Broken> {

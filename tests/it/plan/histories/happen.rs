@@ -12,6 +12,8 @@ use nodewright::plan::world::{End, Fate, World};
 use super::super::builders::pod;
 use super::event::{Edit, Event, Hand, PodKind};
 use super::fleet::{self, ROLLOUTS};
+use super::paces::Happened;
+use super::policies;
 use super::story::{Broken, Story};
 
 /// Ticks without a change from outside after which the planner must have come to rest.
@@ -42,7 +44,7 @@ impl Story {
                 self.world.delete_rollout(name);
             }
             Event::Create { rollout } => self.create(name_of(rollout)),
-            Event::Edit { rollout, edit } => edited(world, name_of(rollout), edit),
+            Event::Edit { rollout, edit } => self.edited(name_of(rollout), edit),
             Event::Open { rollout, open, why } => opened(world, name_of(rollout), open, why),
             Event::Halt { halted } => halt(world, halted),
             Event::Fight { which } => fight(world, which),
@@ -87,6 +89,31 @@ impl Story {
                     self.on_node(&name, event);
                 }
             }
+            _ => return self.with_policies(event),
+        }
+        Ok(())
+    }
+
+    fn with_policies(&mut self, event: Event) -> Result<(), Broken> {
+        let world = &mut self.world;
+        match event {
+            Event::Policy { which, change } => policies::change(world, which, change),
+            Event::Move { which, to, at_work } => self.move_node(which, to, at_work),
+            Event::ResetBatches { which, stopped } => self.reset_batches(which, stopped),
+            Event::Retry { which } => self.retry(which),
+            Event::Correct { which, to } => {
+                if let Some(name) = nth(&policies::begun(world, true), which.into()).cloned() {
+                    self.edited(&name, Edit::Version { which, to });
+                }
+            }
+            Event::ResetOption { rollout, to } => {
+                if let Some(wanted) = world.input.desired.rollouts.get_mut(name_of(rollout)) {
+                    wanted.reset_batches = [None, Some(true), Some(false)][usize::from(to % 3)];
+                }
+            }
+            Event::Ruin { which, whole } => return self.ruin(which, whole),
+            Event::GoOn { rounds } => return self.go_on(rounds),
+            _ => {}
         }
         Ok(())
     }
@@ -170,6 +197,49 @@ impl Story {
         Err(Broken::new("comes to rest", detail))
     }
 
+    fn edited(&mut self, name: &str, edit: Edit) {
+        let (world, paced) = (&mut self.world, self.paced);
+        let live = world.input.observed.resources.get(name).is_some_and(|found| !found.deleting);
+        let Some(before) = world.input.desired.rollouts.get(name).filter(|_| live) else { return };
+        let mut after: Rollout = before.clone();
+        fleet::edit(&mut after, edit);
+        if let (true, Edit::Policy { to }) = (paced, edit) {
+            after.policy = (to < 200).then(|| policies::named(to));
+        }
+        if after == *before {
+            return;
+        }
+        if after.policy.is_some() {
+            after.budget = None;
+        }
+        if after.policy.is_some() && !paced {
+            let policy = fleet::policy();
+            if matches!(edit, Edit::Policy { to } if to % 2 == 0) {
+                world.input.desired.policies.insert(policy.name.clone(), policy);
+            } else {
+                world.input.desired.policies.clear();
+            }
+        }
+        world.set_rollout(after);
+    }
+
+    fn reset_batches(&mut self, which: u8, stopped: bool) {
+        let begun = policies::begun(&self.world, stopped);
+        let Some(name) = nth(&begun, which.into()) else { return };
+        let happened = if stopped { Happened::ResetStopByHand } else { Happened::ResetByHand };
+        self.coverage.paces.insert(happened);
+        policies::reset_batches(&mut self.world, name);
+    }
+
+    fn retry(&mut self, which: u8) {
+        let failed = policies::failed(&self.world);
+        let Some((node, rollout)) = nth(&failed, which.into()) else { return };
+        if policies::begun(&self.world, true).contains(rollout) {
+            self.coverage.paces.insert(Happened::RetriedWhileStopped);
+        }
+        policies::retry(&mut self.world, &mut self.ledger, node, rollout);
+    }
+
     fn create(&mut self, name: &str) {
         let there = self.world.input.observed.resources.contains_key(name);
         let last = self.deleted.iter().rfind(|rollout| rollout.name == name);
@@ -184,7 +254,12 @@ impl Story {
         }
         self.serial += 1;
         let pool = if gpu { "gpu" } else { "cpu" };
-        self.world.add_node(&format!("node-{}", 50 + self.serial), &[("pool", pool)]);
+        let name = format!("node-{}", 50 + self.serial);
+        self.world.add_node(&name, &[("pool", pool)]);
+        if self.paced {
+            let rack = u8::try_from(self.serial % 6).unwrap_or(0);
+            self.world.change_node(&name, |node| policies::rerack(&mut node.labels, rack));
+        }
     }
 
     /// A pod starts where the scheduler would put one: not on a cordoned node, unless it tolerates
@@ -225,7 +300,7 @@ impl Story {
 }
 
 /// Returns the element that a number chooses.
-fn nth<T>(all: &[T], number: usize) -> Option<&T> {
+pub fn nth<T>(all: &[T], number: usize) -> Option<&T> {
     all.get(number.checked_rem(all.len())?)
 }
 
@@ -242,26 +317,6 @@ fn stall(world: &mut World, which: u16, reason: &str) {
     if let Some(name) = nth(&names, which.into()) {
         world.stall(name, reason);
     }
-}
-
-fn edited(world: &mut World, name: &str, edit: Edit) {
-    let live = world.input.observed.resources.get(name).is_some_and(|found| !found.deleting);
-    let Some(before) = world.input.desired.rollouts.get(name).filter(|_| live) else { return };
-    let mut after: Rollout = before.clone();
-    fleet::edit(&mut after, edit);
-    if after == *before {
-        return;
-    }
-    if after.policy.is_some() {
-        after.budget = None;
-        let policy = fleet::policy();
-        if matches!(edit, Edit::Policy { to } if to % 2 == 0) {
-            world.input.desired.policies.insert(policy.name.clone(), policy);
-        } else {
-            world.input.desired.policies.clear();
-        }
-    }
-    world.set_rollout(after);
 }
 
 /// Returns what is found behind the refusal of a pod's eviction.

@@ -4,13 +4,15 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use nodewright::model::{
-    Action, Budget, CordonMark, ExecutorSpec, Node, NodePatch, Outcome, PatchKind, Phase, Pod,
-    PodPhase, Record, Rollout, Stage, Work,
+    Action, CordonMark, ExecutorSpec, Node, NodePatch, Outcome, PatchKind, Phase, Pod, PodPhase,
+    Record, Rollout, Stage, Work,
 };
 use nodewright::plan::world::World;
 
-use super::floor::{first_ones_first, stopped_disturbs_nobody, stopped_picks_none};
+use super::ceilings::{ceilings, picks_from_the_open_batch};
+use super::floor::{first_ones_first, stopped_disturbs_nobody};
 use super::ledger::Ledger;
+use super::places;
 use super::story::Broken;
 
 type Held = Result<(), Broken>;
@@ -24,7 +26,7 @@ pub fn judge(world: &World, ledger: &Ledger, action: &Action) -> Held {
             boot_id_comes_first(world, patch)?;
             if let Some(record) = picks(world, patch) {
                 ceilings(world, patch)?;
-                stopped_picks_none(world, patch)?;
+                picks_from_the_open_batch(world, patch, record)?;
                 picks_where_it_may(world, patch)?;
                 first_ones_first(world, patch)?;
                 orders_are_new(world, ledger, patch, record)?;
@@ -60,7 +62,7 @@ pub fn check(world: &World, ledger: &Ledger) -> Held {
     one_executor(world)?;
     one_reboot(world, ledger)?;
     orders_are_unique(world, ledger)?;
-    let_go_without_mark(world)
+    let_go_without_mark(world, ledger)
 }
 
 fn record<'a>(world: &'a World, rollout: &str, node: &'a Node) -> Option<&'a Record> {
@@ -81,63 +83,8 @@ pub fn picks<'a>(world: &World, patch: &'a NodePatch) -> Option<&'a Record> {
     (matches!(patch.kind, PatchKind::Pick { .. }) && begins).then_some(begun)
 }
 
-/// Never more nodes disturbed at once than the ceiling allows. A daemon whose caches are behind
-/// answers for what it has read and for what it did itself, not for a budget that was lowered, or a
-/// node that others disturbed, since: no precondition of a pick can cover those.
-fn ceilings(world: &World, patch: &NodePatch) -> Held {
-    let known = world.known();
-    let wanted = world.known_desired().rollouts.get(&patch.rollout);
-    let picked = known.nodes.get(&patch.node);
-    let (Some(wanted), Some(picked)) = (wanted, picked) else { return Ok(()) };
-    let down = |node: &Node| {
-        let worked_on = node.rollouts.iter().any(|(name, _)| {
-            let resource = known.resources.get(name);
-            let record = resource.and_then(|resource| node.record(name, &resource.uid));
-            record.is_some_and(Record::is_open)
-        });
-        (node.unschedulable || !node.ready || worked_on) && !in_repair(world, node)
-    };
-    let selected = || known.nodes.values().filter(|node| wanted.selects(&node.labels));
-    if down(picked) {
-        return Ok(()); // Costs nothing: it is disturbed already.
-    }
-    let already = selected().filter(|node| down(node)).count();
-    let counted = selected().filter(|node| !in_repair(world, node));
-    let ceiling = ceiling(world, wanted, counted.count());
-    if already + 1 > ceiling {
-        let detail = format!("{} would be one more than {already} of {ceiling}", patch.node);
-        return Err(Broken::new("ceilings", detail));
-    }
-    Ok(())
-}
-
-/// Down for longer than `--repair-after`, and it did not break in a visit (design §7).
-fn in_repair(world: &World, node: &Node) -> bool {
-    let Some(since) = node.ready_since else { return false };
-    let down = world.input.now.duration_since(since).as_secs();
-    let patience = world.input.floor.repair_after.as_secs();
-    let broke = node.rollouts.values().filter_map(|state| state.record.as_ref()).any(|record| {
-        let is_kept = record.held && record.outcome == Some(Outcome::Erroring);
-        record.node_uid == node.uid && (record.is_open() || is_kept)
-    });
-    !node.ready && !broke && u64::try_from(down).is_ok_and(|down| down >= patience)
-}
-
 fn is_worked_on(world: &World, node: &Node) -> bool {
     node.rollouts.keys().any(|rollout| open(world, rollout, node).is_some())
-}
-
-/// The budget's arithmetic, written down once more (upstream contract B.10).
-fn ceiling(world: &World, wanted: &Rollout, nodes: usize) -> usize {
-    let floor = Budget::Percent(world.input.floor.max_disturbed_percent);
-    let policy = wanted.policy.as_ref().and_then(|name| world.input.desired.policies.get(name));
-    // The policy of a history has no compartments: its default is for all nodes.
-    let by_policy = policy.map(|policy| policy.fallback.budget);
-    match by_policy.or(wanted.budget).unwrap_or(floor) {
-        Budget::Count(count) => nodes.min(count as usize),
-        Budget::Percent(0) => 0,
-        Budget::Percent(percent) => (nodes * percent as usize / 100).max(1).min(nodes),
-    }
 }
 
 /// Returns whether a pick takes something off the host.
@@ -446,13 +393,14 @@ fn orders_are_unique(world: &World, ledger: &Ledger) -> Held {
 }
 
 /// A node that was let go does not carry our mark.
-fn let_go_without_mark(world: &World) -> Held {
+fn let_go_without_mark(world: &World, ledger: &Ledger) -> Held {
     for node in world.input.observed.nodes.values() {
         for mark in &node.cordons {
             let CordonMark::Rollout(name) = mark else { continue };
             let Some(record) = record(world, name, node) else { continue };
             let let_go = matches!(record.outcome, Some(Outcome::Complete | Outcome::Released));
-            if let_go {
+            let visit = (node.uid.clone(), name.clone(), record.visit);
+            if let_go && !ledger.retried.contains(&visit) {
                 return Err(Broken::new("let go without mark", node.name.clone()));
             }
         }
@@ -469,17 +417,30 @@ pub fn counts(world: &World) -> Held {
             continue;
         };
         let nodes = world.input.observed.nodes.values();
-        let selected: Vec<&Node> = nodes.filter(|node| wanted.selects(&node.labels)).collect();
-        let working = selected.iter().filter(|node| open(world, name, node).is_some()).count();
-        let shown: u32 = status.memory.compartments.values().map(|all| all.in_progress).sum();
-        let matched: u32 = status.memory.compartments.values().map(|all| all.matched).sum();
-        let total = selected.len();
-        if (status.nodes_total as usize, matched as usize) != (total, total)
-            || shown as usize != working
-        {
-            let shown = (status.nodes_total, matched, shown);
-            let detail = format!("{name} shows {shown:?} of {total} nodes, {working} working");
+        let total = nodes.filter(|node| wanted.selects(&node.labels)).count();
+        if status.nodes_total as usize != total {
+            let detail = format!("{name} shows {} of {total} nodes", status.nodes_total);
             return Err(Broken::new("counts", detail));
+        }
+        let compartments = &status.memory.compartments;
+        let of = |compartment: &str| compartments.get(compartment).cloned().unwrap_or_default();
+        let matched: u32 = compartments.values().map(|all| all.matched).sum();
+        for (compartment, nodes) in places::compartments(world, wanted) {
+            let shown = of(compartment);
+            let working = nodes.iter().filter(|node| open(world, name, node).is_some()).count();
+            let right = shown.matched as usize == nodes.len()
+                && shown.in_progress as usize == working
+                && shown.completed <= shown.matched;
+            // Without its policy, nobody knows who is where.
+            let blind = wanted.policy.as_ref();
+            let blind = blind.is_some_and(|it| !world.input.desired.policies.contains_key(it));
+            if (!right && !blind) || matched as usize != total {
+                let (there, shown) = (nodes.len(), (shown.matched, shown.in_progress));
+                let detail = format!(
+                    "{name}, {compartment} shows {shown:?} of {there} nodes, {working} working"
+                );
+                return Err(Broken::new("counts", detail));
+            }
         }
     }
     Ok(())

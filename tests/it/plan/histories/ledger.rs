@@ -38,6 +38,9 @@ pub struct Ledger {
     /// When each interrupt that was ever on record began, and in which boot, by UID of the node,
     /// rollout and visit.
     pub interrupts: BTreeMap<(String, String, u64), BTreeSet<Begun>>,
+    /// Visits that a person closed to have the node tried again, by UID of the node and rollout:
+    /// the next visit takes the cordon over.
+    pub retried: BTreeSet<(String, String, u64)>,
     /// Every package that ever was a snapshot, by its name.
     snapshots: BTreeMap<String, Package>,
     /// The machine behind each Node object, by UID.
@@ -89,7 +92,7 @@ impl Ledger {
         }
     }
 
-    /// Every status says which numbers are given: those of earlier batches, and the first of the
+    /// Every status says which numbers are given: those of earlier batches, and the first of each
     /// open one but those whose picks count as refused. A node that went before any status could
     /// be written is such a one.
     fn learn_noted(&mut self, world: &World) {
@@ -97,16 +100,18 @@ impl Ledger {
             let Some(memory) = resource.status.as_ref().map(|status| &status.memory) else {
                 continue;
             };
-            let mut open = memory.compartments.values().filter_map(|all| all.open_batch.as_ref());
-            let end = open
-                .next()
-                .map_or(memory.order_next, |open| open.order_from.saturating_add(open.given));
-            let all = (resource.uid.clone(), 0)..(resource.uid.clone(), end);
             let compartments = memory.compartments.values();
-            let open = compartments.filter_map(|all| all.open_batch.as_ref());
-            let refused: BTreeSet<u32> = open.flat_map(|open| open.refused.clone()).collect();
+            let open: Vec<_> = compartments.filter_map(|all| all.open_batch.as_ref()).collect();
+            let is_unsure = |order: u32| {
+                open.iter().any(|open| {
+                    let next = open.order_from.saturating_add(open.given);
+                    let left = next..open.order_from.saturating_add(open.size);
+                    left.contains(&order) || open.refused.contains(&order)
+                })
+            };
+            let all = (resource.uid.clone(), 0)..(resource.uid.clone(), memory.order_next);
             let noted = self.orders.range(all).map(|(order, _)| order);
-            let new = noted.filter(|it| !refused.contains(&it.1) && !self.noted.contains(*it));
+            let new = noted.filter(|it| !is_unsure(it.1) && !self.noted.contains(*it));
             let new: Vec<_> = new.cloned().collect();
             self.noted.extend(new);
         }

@@ -5,6 +5,7 @@
 //! the line that repeats it is printed, and the shortest history that breaks the same rule.
 #![expect(clippy::disallowed_methods, reason = "which seeds to play comes from the environment")]
 
+mod ceilings;
 mod converge;
 mod cores;
 mod coverage;
@@ -17,6 +18,9 @@ mod happen;
 mod invariants;
 mod kills;
 mod ledger;
+mod paces;
+mod places;
+mod policies;
 mod shrink;
 mod story;
 

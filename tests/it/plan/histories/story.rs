@@ -13,9 +13,16 @@ use super::event::Event;
 use super::fleet;
 use super::invariants;
 use super::ledger::Ledger;
+use super::paces::{Seen, Sight};
+use super::policies;
 
 /// How much later a tick is than the one before it, at least.
 const TICK: Duration = Duration::from_millis(1);
+
+/// The stream of chance that says how people mend what is left at the end.
+const WAY_OUT: u64 = 41;
+
+type Held = Result<(), Broken>;
 
 /// An invariant that does not hold.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -49,18 +56,31 @@ pub struct Story {
     pub last: Vec<&'static str>,
     /// Makes names of pods and nodes.
     pub serial: u32,
+    /// It has policies, and what the daemon knew when it decided last is kept.
+    pub paced: bool,
+    /// People mend what is left at the end with resets and retries, not with another version.
+    pub by_hand: bool,
+    sight: Sight,
 }
 
 impl Story {
     /// Returns the beginning of the history of a seed.
     pub fn begin(seed: u64) -> Self {
+        let mut world = fleet::fleet(&mut stream(seed, 0));
+        let paced = policies::is_paced(seed);
+        if paced {
+            policies::begin(&mut world, seed);
+        }
         Self {
-            world: fleet::fleet(&mut stream(seed, 0)),
+            world,
             ledger: Ledger::default(),
             coverage: Coverage::default(),
             deleted: Vec::new(),
             last: Vec::new(),
             serial: 0,
+            paced,
+            by_hand: paced && stream(seed, WAY_OUT).bool(),
+            sight: Sight::default(),
         }
     }
 
@@ -79,12 +99,21 @@ impl Story {
         &mut self,
         mut fate: impl FnMut(&World, &Action) -> Fate,
     ) -> Result<usize, Broken> {
-        let Self { world, ledger, coverage, .. } = self;
+        let Self { world, ledger, coverage, paced, sight, .. } = self;
         // No two ticks have the same time, by which what a visit began is told from what it found.
         world.input.now += TICK;
+        let happened = &mut coverage.paces;
+        let mut known = None;
+        if *paced {
+            known = Some(Sight::of(world));
+        }
         let tick = world.tick_watched(&mut fate, |world, action| {
-            invariants::judge(world, ledger, action).err().map(|broken| broken.to_string())
+            let judged = invariants::judge(world, ledger, action);
+            let judged = judged.and_then(|()| judge(known.as_ref(), world, action, happened));
+            judged.err().map(|broken| broken.to_string())
         });
+        // What a frozen daemon has in its hands was decided by it.
+        *sight = known.unwrap_or_default();
         coverage.learn(&tick.plan);
         self.last = tick.plan.actions.iter().map(|action| action.word()).collect();
         let done = tick.done;
@@ -95,9 +124,12 @@ impl Story {
 
     /// A frozen daemon sends what was in its hands.
     pub fn thaw(&mut self) -> Result<(), Broken> {
-        let Self { world, ledger, .. } = self;
+        let Self { world, ledger, coverage, sight, .. } = self;
+        let happened = &mut coverage.paces;
         let objections = world.thaw(|world, action| {
-            invariants::judge(world, ledger, action).err().map(|broken| broken.to_string())
+            let judged = invariants::judge(world, ledger, action);
+            let judged = judged.and_then(|()| judge(Some(sight), world, action, happened));
+            judged.err().map(|broken| broken.to_string())
         });
         first_objection(&objections)
     }
@@ -113,6 +145,13 @@ impl Story {
     /// What must hold when the planner has nothing more to do.
     pub fn check_rest(&mut self) -> Result<(), Broken> {
         invariants::counts(&self.world)
+    }
+}
+
+fn judge(known: Option<&Sight>, world: &World, action: &Action, happened: &mut Seen) -> Held {
+    match (known, action) {
+        (Some(known), Action::WriteStatus(write)) => known.judge(world, write, happened),
+        _ => Ok(()),
     }
 }
 
