@@ -188,14 +188,14 @@ impl Driver {
         if seat.task.is_some() {
             return;
         }
-        let task = PodTask::new(
+        let (task, writer) = PodTask::new(
             self.kubelet.clone(),
             self.edge.clone(),
             seat.latest.subscribe(),
             of_node.power.clone(),
             of_node.switches.clone(),
         );
-        seat.task = Some(self.tasks.spawn(task.run()));
+        seat.task = Some(self.tasks.spawn(task.run(writer)));
     }
 }
 

@@ -1,6 +1,7 @@
 //! The kubelet's requests, each repeated until the API server has taken it or does not want it.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use k8s_openapi::api::coordination::v1::Lease;
@@ -8,6 +9,7 @@ use k8s_openapi::api::core::v1::{ConfigMap, ConfigMapVolumeSource, Node, Pod};
 use kube::api::{Api, DeleteParams, Patch, PatchParams, PostParams, Preconditions};
 use kube::core::Status;
 use serde_json::{Value, json};
+use tokio::sync::Semaphore;
 
 use crate::clock::Clock;
 
@@ -16,11 +18,18 @@ const RETRY_PAUSE: Duration = Duration::from_secs(1);
 /// Where nodes keep their leases.
 const LEASE_NAMESPACE: &str = "kube-node-lease";
 
+/// Requests under way at a time, watches aside.
+///
+/// One process plays a thousand kubelets, which together would ask more than a real API server lets
+/// in at once: its priority and fairness would queue them, were they not its administrator's.
+const REQUESTS_AT_ONCE_MAX: usize = 32;
+
 /// Client and clock.
 #[derive(Clone)]
 pub(super) struct Edge {
     pub client: kube::Client,
     pub clock: Clock,
+    requests: Arc<Semaphore>,
 }
 
 /// What became of a write.
@@ -42,7 +51,13 @@ pub(super) struct PodId {
 
 impl Edge {
     pub fn new(client: kube::Client, clock: Clock) -> Self {
-        Self { client, clock }
+        Self { client, clock, requests: Arc::new(Semaphore::new(REQUESTS_AT_ONCE_MAX)) }
+    }
+
+    /// Sends a request when its turn has come.
+    async fn in_turn<T>(&self, request: impl Future<Output = T>) -> T {
+        let _permit = self.requests.acquire().await;
+        request.await
     }
 
     /// Writes a pod's status, unless another pod has taken its name.
@@ -91,12 +106,13 @@ impl Edge {
         let spec =
             json!({"holderIdentity": node, "leaseDurationSeconds": 40, "renewTime": renewed});
         let patch = Patch::Merge(json!({"spec": spec}));
-        let patched = api.patch(node, &PatchParams::default(), &patch).await;
+        let parameters = PatchParams::default();
+        let patched = self.in_turn(api.patch(node, &parameters, &patch)).await;
         let result = match patched {
             Err(kube::Error::Api(status)) if status.is_not_found() => {
                 let lease = json!({"metadata": {"name": node}, "spec": spec});
                 match serde_json::from_value(lease) {
-                    Ok(lease) => api.create(&PostParams::default(), &lease).await,
+                    Ok(lease) => self.in_turn(api.create(&PostParams::default(), &lease)).await,
                     Err(error) => Err(kube::Error::SerdeError(error)),
                 }
             }
@@ -116,7 +132,7 @@ impl Edge {
         let api: Api<ConfigMap> = Api::namespaced(self.client.clone(), namespace);
         let name = &source.name;
         loop {
-            match api.get_opt(name).await {
+            match self.in_turn(api.get_opt(name)).await {
                 Ok(Some(found)) => return found.data.unwrap_or_default(),
                 Ok(None) if source.optional == Some(true) => return BTreeMap::new(),
                 Ok(None) => tracing::debug!(namespace, name, "kubelet waits for a config map"),
@@ -132,7 +148,7 @@ impl Edge {
         send: impl Fn() -> F,
     ) -> Landed {
         loop {
-            match send().await {
+            match self.in_turn(send()).await {
                 Ok(()) => return Landed::Yes,
                 Err(kube::Error::Api(status)) if status.is_not_found() => {
                     return Landed::ObjectGone;

@@ -11,6 +11,7 @@ mod driver;
 mod edge;
 mod node;
 mod pod;
+mod reports;
 mod runner;
 mod script;
 

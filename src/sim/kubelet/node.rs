@@ -72,6 +72,7 @@ impl NodeTask {
             return;
         }
         let lease_period = self.kubelet.options().lease_period;
+        let mut pause = lease_period.mul_f64(phase(&self.machine));
         let mut reported = self.edge.clock.now();
         loop {
             self.edge.renew_lease(&self.name).await;
@@ -92,8 +93,9 @@ impl NodeTask {
                         reported = self.edge.clock.now();
                     }
                 },
-                () = self.edge.clock.sleep(lease_period) => {}
+                () = self.edge.clock.sleep(pause) => {}
             }
+            pause = lease_period;
             let status_period = self.kubelet.options().status_period;
             if passed(reported, self.edge.clock.now()) >= status_period {
                 if self.report_ready().await == Landed::ObjectGone {
@@ -205,6 +207,15 @@ pub(in crate::sim) fn identity(what: &str, which: &str) -> String {
     let bits = fastrand::Rng::with_seed(seed).u128(..);
     let hex = format!("{bits:032x}");
     format!("{}-{}-{}-{}-{}", &hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..])
+}
+
+/// Returns when in its period a node renews its lease, from 0 to 1: nodes that were made together
+/// do not do so together.
+fn phase(machine: &str) -> f64 {
+    let seed = machine
+        .bytes()
+        .fold(0, |sum: u64, byte| sum.wrapping_mul(31).wrapping_add(u64::from(byte)));
+    fastrand::Rng::with_seed(seed).f64()
 }
 
 /// Returns the time from one moment to a later one.

@@ -1,6 +1,5 @@
 //! One pod: from its first status to its last.
 
-use std::pin::pin;
 use std::time::Duration;
 
 use base64::Engine;
@@ -14,6 +13,7 @@ use tokio::sync::{mpsc, watch};
 use super::board::{Board, Restarts, Slot};
 use super::edge::{Edge, Landed, PodId};
 use super::node::{Power, passed};
+use super::reports::{Reports, Writer, reports};
 use super::runner::{self, Course};
 use super::script::{Cue, Outcome, Pull};
 use super::{Kubelet, Run, Switch};
@@ -38,10 +38,7 @@ pub(super) struct PodTask {
     power: watch::Receiver<Power>,
     switches: mpsc::Sender<Switch>,
     board: Board,
-    /// When the status was last written.
-    reported: Option<Timestamp>,
-    /// Whether something has changed since that is still to be written.
-    is_behind: bool,
+    reports: Reports,
 }
 
 /// How a stretch of a pod's life ended.
@@ -67,7 +64,7 @@ impl PodTask {
         latest: watch::Receiver<Pod>,
         power: watch::Receiver<Power>,
         switches: mpsc::Sender<Switch>,
-    ) -> Self {
+    ) -> (Self, Writer) {
         let pod = latest.borrow().clone();
         let id = PodId {
             namespace: pod.namespace().unwrap_or_default(),
@@ -76,12 +73,22 @@ impl PodTask {
         };
         let node = pod.spec.as_ref().and_then(|spec| spec.node_name.clone()).unwrap_or_default();
         let board = Board::of(&pod);
-        let (reported, is_behind) = (None, false);
-        Self { kubelet, edge, id, node, pod, latest, power, switches, board, reported, is_behind }
+        let period = kubelet.options().relist_period;
+        let (reports, writer) = reports(edge.clone(), id.clone(), period);
+        let task = Self { kubelet, edge, id, node, pod, latest, power, switches, board, reports };
+        (task, writer)
     }
 
     /// Plays the pod until it is gone.
-    pub async fn run(mut self) {
+    pub async fn run(self, writer: Writer) {
+        tokio::select! {
+            biased;
+            () = self.play_out() => {}
+            () = writer.run() => {}
+        }
+    }
+
+    async fn play_out(mut self) {
         let phase = self.pod.status.as_ref().and_then(|status| status.phase.as_deref());
         if !matches!(phase, Some("Succeeded" | "Failed")) {
             self.live().await;
@@ -177,9 +184,7 @@ impl PodTask {
             if self.report_by_and_by().await == Landed::ObjectGone {
                 return false;
             }
-            let Some(outcome) = self.reporting(course.end(self.edge.clock)).await else {
-                return false;
-            };
+            let outcome = course.end(self.edge.clock).await;
             if outcome.exit_code == 0 && restarts_node(container) {
                 // The reboot kills this very container; what follows happens after it.
                 if self.switches.send(Switch::Reboot).await.is_ok() {
@@ -228,8 +233,7 @@ impl PodTask {
         if is_executor {
             for (index, container) in main.iter().enumerate() {
                 let (course, attempt) = self.course(container).await;
-                let end = course.end(self.edge.clock);
-                let Some(outcome) = self.reporting(end).await else { return };
+                let outcome = course.end(self.edge.clock).await;
                 self.finish(Row::Main, index, outcome, attempt);
             }
         } else {
@@ -276,10 +280,7 @@ impl PodTask {
                 Pull::Takes(time) => {
                     let is_new = !self.kubelet.knobs().pulled.contains(&key);
                     if is_new {
-                        let clock = self.edge.clock;
-                        if self.reporting(clock.sleep(time)).await.is_none() {
-                            return Landed::ObjectGone;
-                        }
+                        self.edge.clock.sleep(time).await;
                         self.kubelet.knobs().pulled.insert(key);
                     }
                     return Landed::Yes;
@@ -360,41 +361,17 @@ impl PodTask {
     }
 
     async fn report(&mut self) -> Landed {
-        let now = self.edge.clock.now();
-        (self.reported, self.is_behind) = (Some(now), false);
-        let status = self.board.status(now);
-        self.edge.write_pod_status(&self.id, &status).await
+        let status = self.board.status(self.edge.clock.now());
+        self.reports.write(status).await
     }
 
-    /// Reports what will soon be different again: now, if the last report is long enough ago.
+    /// Reports what will soon be different again; waits for it only where everything is shown.
     async fn report_by_and_by(&mut self) -> Landed {
-        self.is_behind = true;
-        if self.report_due().is_zero() { self.report().await } else { Landed::Yes }
-    }
-
-    /// Waits for something, and reports meanwhile what was held back; `None` if the pod is gone.
-    async fn reporting<T>(&mut self, what: impl Future<Output = T>) -> Option<T> {
-        let mut what = pin!(what);
-        loop {
-            let (clock, due) = (self.edge.clock, self.report_due());
-            tokio::select! {
-                biased;
-                done = &mut what => return Some(done),
-                () = clock.sleep(due) => if self.report().await == Landed::ObjectGone {
-                    return None;
-                },
-            }
+        if self.kubelet.options().relist_period.is_zero() {
+            return self.report().await;
         }
-    }
-
-    /// Returns how long what has changed is still held back.
-    fn report_due(&self) -> Duration {
-        if !self.is_behind {
-            return Duration::MAX;
-        }
-        let since = self.reported.map(|last| passed(last, self.edge.clock.now()));
-        let period = self.kubelet.options().relist_period;
-        since.map_or(Duration::ZERO, |since| period.saturating_sub(since))
+        let status = self.board.status(self.edge.clock.now());
+        self.reports.note(status)
     }
 
     /// Returns what a container about to run does, and which attempt it is.
