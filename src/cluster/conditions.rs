@@ -19,9 +19,8 @@ use super::error::ClusterError;
 use super::lease::LeaderProof;
 use super::requests::{Answer, Body, Mutation, Verb};
 use super::slim_node::SlimNode;
-use super::store::View;
 use crate::api::keys;
-use crate::model::{Node, NodeRollout, State, StatusWord};
+use crate::model::{Node, NodeRollout, Observed, State, StatusWord};
 
 /// Nodes written in one tick: the rest follows, and what moves nodes does not wait for it.
 const NODES_PER_TICK_MAX: usize = 32;
@@ -65,12 +64,12 @@ fn rollout_of(kind: &str) -> Option<&str> {
 
 impl Actor {
     /// Writes the conditions of nodes that do not say what is so.
-    pub async fn publish_conditions(&self, proof: &LeaderProof, view: &View) -> Published {
+    pub async fn publish_conditions(&self, proof: &LeaderProof, observed: &Observed) -> Published {
         let now = self.clock.now();
         if self.conditions_refused().is_some_and(|at| now.duration_since(at) < pause()) {
             return Published::All;
         }
-        let mut due = due(view, now);
+        let mut due = due(observed, now);
         let is_cut = due.len() > NODES_PER_TICK_MAX;
         due.truncate(NODES_PER_TICK_MAX);
         let sent = due.into_iter().map(|due| self.publish_one(proof, due));
@@ -123,9 +122,9 @@ impl Actor {
 }
 
 /// Returns the nodes that do not say what is so, at most one more than are written.
-fn due(view: &View, now: Timestamp) -> Vec<Due> {
-    let names: BTreeSet<&str> = view.observed.resources.keys().map(String::as_str).collect();
-    let nodes = view.observed.nodes.values();
+fn due(observed: &Observed, now: Timestamp) -> Vec<Due> {
+    let names: BTreeSet<&str> = observed.resources.keys().map(String::as_str).collect();
+    let nodes = observed.nodes.values();
     let due = nodes.map(|node| Due {
         node: node.name.clone(),
         uid: node.uid.clone(),
@@ -171,7 +170,7 @@ fn wanted(node: &Node, resources: &BTreeSet<&str>) -> BTreeMap<String, (bool, &'
     for (rollout, state) in &node.rollouts {
         // What cannot be read is left alone as a whole.
         let NodeRollout { entries, status: Some(status), legacy: false, malformed: None, .. } =
-            state
+            &**state
         else {
             continue;
         };

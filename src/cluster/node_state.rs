@@ -11,7 +11,7 @@ use serde::de::value::{Error as ValueError, StrDeserializer};
 
 use super::legacy;
 use crate::api::keys;
-use crate::model::{CordonMark, NodeRollout, RECORD_VERSION, Record, StatusWord};
+use crate::model::{CordonMark, NodeRollout, RECORD_VERSION, Record, Shared, StatusWord};
 
 /// The value of marks.
 pub const MARK: &str = "true";
@@ -19,8 +19,8 @@ pub const MARK: &str = "true";
 /// Reads the annotations of a node.
 pub fn read_annotations(
     annotations: &BTreeMap<String, String>,
-) -> (BTreeMap<String, NodeRollout>, Vec<CordonMark>) {
-    let mut rollouts: BTreeMap<String, NodeRollout> = BTreeMap::new();
+) -> (BTreeMap<String, Shared<NodeRollout>>, Vec<CordonMark>) {
+    let mut rollouts: BTreeMap<String, Shared<NodeRollout>> = BTreeMap::new();
     let mut cordons = Vec::new();
     let legacy::Renamed { annotations, with_former_keys } = legacy::renamed(annotations);
     for (key, value) in annotations.iter().map(|(key, value)| (key.as_ref(), *value)) {

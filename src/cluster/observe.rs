@@ -26,7 +26,7 @@ use super::slim_node::SlimNode;
 use super::slim_pod::SlimPod;
 use super::store::{Store, View, WatchTrouble, Watched};
 use super::upstream::SlimJob;
-use super::upstream_lease::{SlimLease, UPSTREAM_LEASE};
+use super::upstream_lease::{SlimLease, UPSTREAM_LEASE, UpstreamLease};
 use crate::api::{DeploymentPolicy, NodeWright, VERSION, keys};
 use crate::clock::Clock;
 
@@ -132,6 +132,11 @@ impl Observer {
     /// Returns what is known now.
     pub fn observe(&self) -> View {
         self.store.view()
+    }
+
+    /// Returns the Leases of upstream's operator that are known now.
+    pub fn upstream_leases(&self) -> Vec<UpstreamLease> {
+        self.store.upstream_leases()
     }
 
     /// Waits until something that we look at is different. For one waiter; a change while nobody

@@ -51,7 +51,7 @@ pub async fn failed_visits(
     let uid = found.uid().unwrap_or_default();
     let (rollouts, _) = read_annotations(found.annotations());
     let failed = rollouts.into_iter().filter_map(|(rollout, state)| {
-        let (record, text) = (state.record?, state.record_text?);
+        let (record, text) = (state.record.clone()?, state.record_text.clone()?);
         let failed = record.outcome == Some(Outcome::Erroring) && record.node_uid == uid;
         failed.then(|| FailedVisit {
             node: node.to_owned(),

@@ -267,6 +267,11 @@ impl Store {
         self.lock().troubles.clone()
     }
 
+    /// Returns the Leases of upstream's operator, in whatever namespace.
+    pub fn upstream_leases(&self) -> Vec<UpstreamLease> {
+        self.lock().leases.iter().map(|(_, lease)| lease.clone()).collect()
+    }
+
     /// Returns everything known.
     pub fn view(&self) -> View {
         let state = self.lock();
@@ -278,11 +283,11 @@ impl Store {
         let copied = |shelf: &Shelf<Arc<Former>>| {
             shelf.iter().map(|(name, former)| (name.clone(), Arc::clone(former))).collect()
         };
+        view.upstream_leases = state.leases.iter().map(|(_, lease)| lease.clone()).collect();
         view.former = FormerObjects {
             skyhooks: copied(&state.skyhooks),
             policies: copied(&state.former_policies),
         };
-        view.upstream_leases = state.leases.iter().map(|(_, lease)| lease.clone()).collect();
         for (key, KeptPod { pod, executor, upstream: _ }) in state.pods.iter() {
             if let Some(executor) = executor {
                 view.observed.executors.insert(pod.reference.name.clone(), executor.clone());

@@ -10,7 +10,8 @@ use jiff::Timestamp;
 use super::tick;
 use crate::clock::Clock;
 use crate::cluster::conditions::Published;
-use crate::cluster::{Actor, Executed, LeaderProof, View};
+use crate::cluster::{Actor, Executed, LeaderProof};
+use crate::model::Observed;
 
 /// How long they may be late while every tick has something to do.
 const LATE_MAX: Duration = Duration::from_secs(30);
@@ -35,14 +36,14 @@ impl Conditions {
         &mut self,
         actor: &Actor,
         proof: &LeaderProof,
-        view: &View,
+        observed: &Observed,
         executed: &[Executed],
     ) -> Option<Timestamp> {
         let now = self.clock.now();
         let is_late = now >= tick::after(self.at, LATE_MAX);
         if executed.is_empty() || is_late {
             self.at = now;
-            if actor.publish_conditions(proof, view).await == Published::All {
+            if actor.publish_conditions(proof, observed).await == Published::All {
                 return None;
             }
         }

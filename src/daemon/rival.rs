@@ -5,8 +5,7 @@
 
 use jiff::Timestamp;
 
-use crate::cluster::View;
-use crate::cluster::upstream_lease::{Rival, Rivals};
+use crate::cluster::upstream_lease::{Rival, Rivals, UpstreamLease};
 
 /// What we know of upstream's operator.
 #[derive(Debug, Default)]
@@ -18,8 +17,8 @@ pub(super) struct RivalWatch {
 
 impl RivalWatch {
     /// Looks again.
-    pub fn look(&mut self, view: &View, now: Timestamp) {
-        let leads = self.rivals.leading(&view.upstream_leases, now);
+    pub fn look(&mut self, leases: &[UpstreamLease], now: Timestamp) {
+        let leads = self.rivals.leading(leases, now);
         let holder = |rival: &Option<Rival>| rival.as_ref().map(|rival| rival.holder.clone());
         match &leads {
             Some(rival) if holder(&self.leads) != holder(&leads) => {

@@ -217,8 +217,7 @@ impl Loop {
     async fn tick(&mut self, proof: &LeaderProof, epoch: i32, pulls: &PullStatus) -> Rest {
         let began = self.clock.now();
         let mut failed = false;
-        let view = self.observer.observe();
-        self.rival.look(&view, began);
+        self.rival.look(&self.observer.upstream_leases(), began);
         if self.rival.leads.is_none()
             && let Err(error) = self.revisions.advance(proof, pulls.reading.as_deref()).await
         {
@@ -232,7 +231,7 @@ impl Loop {
         if self.rival.leads.is_none() && !self.actor.mirror(proof, &view).await {
             failed = true;
         }
-        let input = self.input(began, &view, desired, missing);
+        let input = self.input(began, view, desired, missing);
         let mut plan = plan_with(&input, &mut self.names);
         let breaches = audit(&input, &plan);
         for breach in &breaches {
@@ -248,11 +247,12 @@ impl Loop {
         }
         freeze(&mut plan, &breaches);
         let mut rest = Rest { at: plan.wake_at };
-        let actions = self.due_actions(&plan, &mut rest);
+        let actions = self.due_actions(std::mem::take(&mut plan.actions), &mut rest);
         let executed = self.actor.execute(proof, actions).await;
         failed |= self.take_in(&executed);
         if self.rival.leads.is_none() {
-            let next = self.conditions.publish(&self.actor, proof, &view, &executed).await;
+            let next =
+                self.conditions.publish(&self.actor, proof, &input.observed, &executed).await;
             rest.at = earlier(rest.at, next);
         }
         let told = self.shown.as_ref().map(|shown| (&shown.verdicts, &shown.outlooks));
@@ -273,7 +273,7 @@ impl Loop {
     fn input(
         &self,
         now: Timestamp,
-        view: &View,
+        view: View,
         desired: Desired,
         missing: BTreeMap<String, Reason>,
     ) -> Input {
@@ -284,7 +284,7 @@ impl Loop {
         Input {
             now,
             desired,
-            observed: view.observed.clone(),
+            observed: view.observed,
             halt: self.halt(),
             approvals: self.revisions.standing().approvals.clone(),
             opening,
@@ -325,7 +325,7 @@ impl Loop {
     }
 
     /// Leaves out counters whose time has not come, and everything while the CRDs are outdated.
-    fn due_actions(&mut self, plan: &Plan, rest: &mut Rest) -> Vec<Action> {
+    fn due_actions(&mut self, planned: Vec<Action>, rest: &mut Rest) -> Vec<Action> {
         let now = self.clock.now();
         if let Some(rival) = &self.rival.leads {
             rest.at = earlier(rest.at, Some(rival.until));
@@ -340,8 +340,8 @@ impl Loop {
             self.outdated_crd = None;
         }
         let mut due = Vec::new();
-        for action in &plan.actions {
-            if let Action::WriteStatus(write) = action {
+        for action in planned {
+            if let Action::WriteStatus(write) = &action {
                 let last = self.status_written.get(&write.rollout);
                 let at = last.map(|last| after(*last, ROUTINE_STATUS_GAP));
                 if write.urgency == Urgency::Routine && at.is_some_and(|at| now < at) {
@@ -350,7 +350,7 @@ impl Loop {
                 }
                 self.status_written.insert(write.rollout.clone(), now);
             }
-            due.push(action.clone());
+            due.push(action);
         }
         due
     }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use super::{Entries, Record, StatusWord};
+use super::{Entries, Record, Shared, StatusWord};
 
 /// What a taint does to pods that do not tolerate it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -129,7 +129,7 @@ pub struct Node {
     /// Conditions that we or upstream's operator published, by type: whether they are true.
     pub conditions: BTreeMap<String, bool>,
     /// What each rollout's annotations say, by name of the rollout.
-    pub rollouts: BTreeMap<String, NodeRollout>,
+    pub rollouts: BTreeMap<String, Shared<NodeRollout>>,
 }
 
 impl Node {

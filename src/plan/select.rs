@@ -49,7 +49,7 @@ impl<'a> Scope<'a> {
     }
 
     pub(crate) fn rollout_state(&self, node: &'a Node) -> Option<&'a NodeRollout> {
-        node.rollouts.get(&self.rollout.name)
+        node.rollouts.get(&self.rollout.name).map(|state| &**state)
     }
 
     /// Returns a patch of our annotations on the node as they were read, which changes nothing yet.

@@ -411,7 +411,7 @@ pub struct FleetState {
     /// What nothing looks after any more, by rollout, package and version.
     pub left_behind: Vec<LeftBehind>,
     /// By node, then rollout: what is on it. Only nodes that something was done on.
-    pub nodes: BTreeMap<String, BTreeMap<String, NodeFacts>>,
+    pub nodes: BTreeMap<String, BTreeMap<String, Box<NodeFacts>>>,
 }
 
 impl FleetState {

@@ -284,13 +284,13 @@ fn phase(rollouts: &BTreeMap<String, RolloutState>) -> FleetPhase {
     }
 }
 
-fn node_facts(input: &Input) -> BTreeMap<String, BTreeMap<String, NodeFacts>> {
+fn node_facts(input: &Input) -> BTreeMap<String, BTreeMap<String, Box<NodeFacts>>> {
     let facts = input.observed.nodes.values().map(|node| {
         let rollouts = node
             .rollouts
             .iter()
             .filter(|(_, state)| !state.entries.is_empty() || state.record.is_some())
-            .map(|(rollout, state)| (rollout.clone(), facts_of(node, state)));
+            .map(|(rollout, state)| (rollout.clone(), Box::new(facts_of(node, state))));
         (node.name.clone(), rollouts.collect::<BTreeMap<_, _>>())
     });
     facts.filter(|(_, rollouts)| !rollouts.is_empty()).collect()

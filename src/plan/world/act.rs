@@ -76,7 +76,8 @@ impl World {
 
     fn patch_node(&mut self, patch: &NodePatch, version: String) -> bool {
         let Some(node) = self.input.observed.nodes.get_mut(&patch.node) else { return false };
-        let state = node.rollouts.get(&patch.rollout).cloned().unwrap_or_default();
+        let state = node.rollouts.get(&patch.rollout);
+        let state = state.map(|state| NodeRollout::clone(state)).unwrap_or_default();
         let holds = match &patch.kind {
             PatchKind::Pick { resource_version }
             | PatchKind::Recordon { resource_version }
@@ -90,7 +91,7 @@ impl World {
         }
         node.resource_version = version;
         node.is_new = false;
-        node.rollouts.insert(patch.rollout.clone(), patched(state, patch));
+        node.rollouts.insert(patch.rollout.clone(), patched(state, patch).into());
         let mark = CordonMark::Rollout(patch.rollout.clone());
         match patch.cordon_mark {
             Some(true) if !node.cordons.contains(&mark) => node.cordons.push(mark),
@@ -138,9 +139,9 @@ impl World {
         node.cordons.retain(|other| *other != mark);
         let before = node.rollouts.remove(&cleaning.rollout);
         if let Some(before) = before.filter(|_| cleaning.keep_entries) {
-            let NodeRollout { entries, entries_text, .. } = before;
+            let NodeRollout { entries, entries_text, .. } = NodeRollout::clone(&before);
             let kept = NodeRollout { entries, entries_text, ..NodeRollout::default() };
-            node.rollouts.insert(cleaning.rollout.clone(), kept);
+            node.rollouts.insert(cleaning.rollout.clone(), kept.into());
         }
         true
     }

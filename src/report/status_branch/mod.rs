@@ -48,7 +48,7 @@ struct StatusDocument<'a> {
 struct NodeDocument<'a> {
     schema: &'static str,
     node: &'a str,
-    rollouts: &'a BTreeMap<String, NodeFacts>,
+    rollouts: &'a BTreeMap<String, Box<NodeFacts>>,
 }
 
 /// Returns every file of the branch by path, with `/`.

@@ -40,7 +40,8 @@ pub(super) fn assert_left_in_order(world: &World) {
     assert!(is_gone(world), "the resource is still there");
     for node in world.input.observed.nodes.values() {
         assert!(!node.unschedulable && node.cordons.is_empty(), "left cordoned: {node:#?}");
-        if let Some(NodeRollout { record, status, entries, .. }) = node.rollouts.get("tuning") {
+        if let Some(state) = node.rollouts.get("tuning") {
+            let NodeRollout { record, status, entries, .. } = &**state;
             assert_eq!((record, status), (&None, &None));
             assert!(!entries.is_empty(), "kept for nothing");
         }

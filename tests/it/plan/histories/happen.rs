@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use fastrand::Rng;
 use nodewright::model::{
     AtRelease, Claim, Controller, DisruptionBudget, NodeRollout, Opening, PodPhase, PodRef, Reason,
-    RefusalCause, Rollout, Taint, TaintEffect,
+    RefusalCause, Rollout, Shared, Taint, TaintEffect,
 };
 use nodewright::plan::world::{End, Fate, World};
 
@@ -359,7 +359,8 @@ fn fight(world: &mut World, which: u8) {
 /// without the machine it is on, and nothing could tell.
 fn new_host(world: &mut World, name: &str) {
     let node = &world.input.observed.nodes[name];
-    let nameless = |state: &NodeRollout| state.record.is_none() && !state.entries.is_empty();
+    let nameless =
+        |state: &Shared<NodeRollout>| state.record.is_none() && !state.entries.is_empty();
     if !node.rollouts.values().any(nameless) {
         world.replace_host(name);
     }

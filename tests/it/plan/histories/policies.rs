@@ -246,14 +246,15 @@ impl Story {
             state.record.as_ref().is_some_and(nodewright::model::Record::is_open)
         };
         let nodes = world.input.observed.nodes.values();
-        let nodes = nodes.filter(|node| !at_work || node.rollouts.values().any(is_open));
+        let nodes = nodes.filter(|node| !at_work || node.rollouts.values().any(|it| is_open(it)));
         let names: Vec<&String> = nodes.map(|node| &node.name).collect();
         let Some(name) = nth(&names, which.into()).map(|name| (*name).clone()) else { return };
         let before = places::places(world, &name);
         world.change_node(&name, |node| rerack(&mut node.labels, to));
         let moved = before.iter().any(|(rollout, place)| {
             let state = world.input.observed.nodes[&name].rollouts.get(rollout);
-            state.is_some_and(is_open) && places::places(world, &name).get(rollout) != Some(place)
+            state.is_some_and(|it| is_open(it))
+                && places::places(world, &name).get(rollout) != Some(place)
         });
         if moved {
             self.coverage.paces.insert(Happened::MovedInItsBatch);

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use nodewright::model::{ExecutorPhase, InterruptKind, NodeRollout, Stage, State};
+use nodewright::model::{ExecutorPhase, InterruptKind, NodeRollout, Shared, Stage, State};
 use nodewright::plan::world::{Fate, World};
 
 use super::super::builders::{PackageExt, WorldExt, package, rollout, world};
@@ -18,8 +18,10 @@ fn reboots(world: &World) -> u32 {
     world.reboots.get(NODE).copied().unwrap_or(0)
 }
 
+type Rollouts = BTreeMap<String, Shared<NodeRollout>>;
+
 /// Takes out what we record for entries of upstream's that are complete, for a comparison.
-fn without_snapshots(rollouts: &BTreeMap<String, NodeRollout>) -> BTreeMap<String, NodeRollout> {
+fn without_snapshots(rollouts: &Rollouts) -> Rollouts {
     let mut rollouts = rollouts.clone();
     for state in rollouts.values_mut() {
         state.entries.values_mut().for_each(|entry| entry.snapshot = None);
