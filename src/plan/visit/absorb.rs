@@ -12,7 +12,8 @@ use super::advance::is_final;
 use super::seen::group_of;
 use super::{Draft, Visit, attempt_key};
 use crate::model::{
-    Entry, Executor, ExecutorPhase, Failure, Group, InterruptKind, PackageId, Phase, Stage, State,
+    Entry, Executor, ExecutorPhase, Failure, Group, Interrupt, InterruptKind, PackageId, Phase,
+    Stage, State,
 };
 
 /// Takes in everything that has ended since the record was written.
@@ -226,6 +227,9 @@ fn interrupted(visit: &Visit<'_>, draft: &mut Draft) {
     draft.record.reason = None;
     let ids: Vec<PackageId> = draft.entries.keys().cloned().collect();
     for id in ids {
+        if !is_done_for(draft, &id) {
+            continue;
+        }
         match step_of(visit, draft, &id, Seen::InterruptDone).ending() {
             Some(Ending::At(stage, state)) => {
                 if let Some(entry) = draft.entries.get_mut(&id) {
@@ -238,6 +242,18 @@ fn interrupted(visit: &Visit<'_>, draft: &mut Draft) {
         }
         draft.record.interrupts_due.remove(&id.name);
     }
+}
+
+/// Returns whether what was issued does for a package, too: for one that owes more, a reboot where
+/// services were restarted, it was not its interrupt, and it waits for its own.
+fn is_done_for(draft: &Draft, id: &PackageId) -> bool {
+    let owed = draft.record.interrupts_due.get(&id.name);
+    let Some((issued, owed)) = draft.record.interrupt.as_ref().zip(owed) else { return true };
+    if issued.package == *id {
+        return true;
+    }
+    let issued = Interrupt { kind: issued.kind, services: issued.services.clone() };
+    Interrupt::merge([&issued, owed]).as_ref() == Some(&issued)
 }
 
 /// Records on the package that carried it that the node did not come back from its reboot; no

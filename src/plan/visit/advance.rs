@@ -11,7 +11,7 @@ use super::watch::{NOT_STARTED, is_busy};
 use super::{Draft, Visit, attempt_key};
 use crate::model::{
     Entries, Entry, Group, Interrupt, InterruptKind, InterruptRecord, Outcome, PackageId, Phase,
-    Reason, Record, State,
+    Reason, Record, Stage, State,
 };
 
 /// The record's reason when a node did not come back in time.
@@ -59,13 +59,20 @@ impl<'a> Now<'a> {
     fn waiting_for_interrupt(&self, record: &Record) -> Option<(PackageId, Interrupt)> {
         let owed: Vec<(PackageId, &Interrupt)> = self
             .steps()
-            .filter(|(_, step)| *step == Step::AwaitInterrupt)
+            .filter(|(it, step)| awaits_interrupt(it, *step))
             .filter_map(|(it, _)| Some((it.entry?.id(), record.interrupts_due.get(it.name)?)))
             .collect();
         let merged = Interrupt::merge(owed.iter().map(|(_, interrupt)| *interrupt))?;
         let (winner, _) = owed.iter().find(|(_, interrupt)| interrupt.kind == merged.kind)?;
         Some((winner.clone(), merged))
     }
+}
+
+/// Returns whether a package waits for its interrupt: also one whose manifest has changed since, and
+/// that may not follow it yet, for what it depends on now is not done. It was installed, and owes it.
+fn awaits_interrupt(standing: &Standing<'_>, step: Step) -> bool {
+    let stands_there = standing.entry.is_some_and(|entry| entry.stage == Stage::Interrupt);
+    step == Step::AwaitInterrupt || (matches!(step, Step::Follow(_)) && stands_there)
 }
 
 /// Begins what may begin now.

@@ -287,3 +287,23 @@ fn a_package_that_was_begun_and_waits_for_another_now_is_owed_its_interrupt() {
     assert!(world.is_complete(), "{}", world.verdict("node-00"));
     assert_eq!(world.reboots.get("node-00"), Some(&1));
 }
+
+/// A package comes to depend on another while both are at work: its reboot is not done by the
+/// other's restart of nothing, and one reboot does for both.
+#[test]
+fn a_package_that_waits_for_its_reboot_and_depends_on_another_now_is_rebooted_once() {
+    let driver = || package("driver", "1.0.0").interrupting(InterruptKind::Noop);
+    let kernel = || package("kernel", "1.0.0").interrupting(InterruptKind::Reboot);
+    let mut world = world(1, rollout(1, vec![driver(), kernel()]));
+    world.settle();
+    assert_eq!(world.entry("node-00", "kernel"), "1.0.0 apply in_progress");
+    world.set_rollout(rollout(1, vec![driver(), kernel().after("driver", "1.0.0")]));
+    world.settle();
+    world.finish_all(End::Success);
+    world.settle();
+    assert_eq!(world.entry("node-00", "driver"), "1.0.0 interrupt skipped");
+    assert_eq!(world.entry("node-00", "kernel"), "1.0.0 interrupt in_progress");
+    world.run();
+    assert!(world.is_complete(), "{}", world.verdict("node-00"));
+    assert_eq!(world.reboots.get("node-00"), Some(&1));
+}
