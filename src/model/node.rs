@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use super::{Entries, Record, Shared, StatusWord};
+use super::{Entries, Outcome, Record, Shared, StatusWord};
 
 /// What a taint does to pods that do not tolerate it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -148,5 +148,15 @@ impl Node {
     /// Returns whether `rollout` has its cordon mark on the node.
     pub fn is_cordoned_by(&self, rollout: &str) -> bool {
         self.cordons.iter().any(|mark| matches!(mark, CordonMark::Rollout(name) if name == rollout))
+    }
+
+    /// Returns whether the mark of `rollout` is what its visits left here, this one or one before.
+    ///
+    /// A visit that failed leaves its mark to the next one, which may fail as well without ever
+    /// taking hold itself: its record then says nothing of the mark that it found. Only a complete
+    /// visit takes every mark away, so a mark beside it that it did not make is another's.
+    pub fn is_left_cordoned_by(&self, rollout: &str, record: &Record) -> bool {
+        let ours = record.held || record.outcome != Some(Outcome::Complete);
+        ours && self.is_cordoned_by(rollout)
     }
 }

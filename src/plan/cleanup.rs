@@ -130,7 +130,7 @@ fn let_go_of_strays(input: &Input, plan: &mut Plan) {
         let before = plan.actions.len();
         for (name, state) in &node.rollouts {
             let Some(record) = &state.record else { continue };
-            let holds = record.is_open() || (record.held && node.is_cordoned_by(name));
+            let holds = record.is_open() || node.is_left_cordoned_by(name, record);
             if state.malformed.is_some() || !holds || !is_stray(input, node, name, record) {
                 continue;
             }
@@ -215,7 +215,7 @@ pub(crate) fn let_go_of_failed(
 ) -> Option<Action> {
     let busy =
         executors.iter().any(|executor| executor.is_active() && executor.visit.rollout == rollout);
-    let holds = !record.is_open() && record.held && node.is_cordoned_by(rollout);
+    let holds = !record.is_open() && node.is_left_cordoned_by(rollout, record);
     (holds && !busy && node.ready).then(|| release(node, rollout, record))
 }
 

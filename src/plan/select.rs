@@ -134,7 +134,7 @@ pub(crate) fn working_rollout<'a>(input: &Input, node: &'a Node) -> Option<&'a s
         let Some(record) = &state.record else { return false };
         let resource = input.observed.resources.get(*name);
         let live = resource.is_some_and(|resource| resource.uid == record.cr_uid);
-        let stray_hold = !live && record.held && node.is_cordoned_by(name);
+        let stray_hold = !live && node.is_left_cordoned_by(name, record);
         record.node_uid == node.uid && (record.is_open() || stray_hold)
     });
     working.map(|(name, _)| name.as_str())

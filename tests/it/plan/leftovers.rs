@@ -1,6 +1,6 @@
 //! What an earlier visit left behind does not outlive its reason.
 
-use nodewright::model::{InterruptKind, Rollout};
+use nodewright::model::{InterruptKind, Outcome, Rollout};
 use nodewright::plan::world::{End, World};
 
 use super::builders::{PackageExt, WorldExt, package, pod, rollout, world};
@@ -8,6 +8,11 @@ use super::builders::{PackageExt, WorldExt, package, pod, rollout, world};
 /// Fails every attempt on the only node, which stays cordoned.
 fn failed(wanted: Rollout) -> World {
     let mut world = world(1, wanted);
+    give_up(&mut world);
+    world
+}
+
+fn give_up(world: &mut World) {
     for _ in 1..=4 {
         world.settle();
         world.finish_all(End::Failure);
@@ -16,7 +21,6 @@ fn failed(wanted: Rollout) -> World {
     }
     world.settle();
     assert!(world.input.observed.nodes["node-00"].unschedulable, "kept for people to look at");
-    world
 }
 
 #[test]
@@ -28,6 +32,44 @@ fn a_node_is_let_go_when_the_package_that_failed_there_is_not_wanted_any_more() 
     let node = &world.input.observed.nodes["node-00"];
     assert!(!node.unschedulable && node.cordons.is_empty(), "{node:#?}");
     assert_eq!(world.verdict("node-00"), "Done: every package is as wanted");
+}
+
+/// The record of the second failure says nothing of the cordon, which the first one left.
+#[test]
+fn a_node_is_let_go_also_after_a_second_failure_that_needed_no_cordon() {
+    let reboot = package("kernel", "1.0.0").interrupting(InterruptKind::Reboot);
+    type Change = fn(&mut World);
+    let ends: [(&str, Change); 4] = [
+        ("the package is taken out", |world| {
+            world.set_rollout(rollout(1, vec![package("motd", "1.0.0")]));
+        }),
+        ("the node is not selected any more", |world| {
+            world.change_node("node-00", |node| node.labels.clear());
+        }),
+        ("another resource of that name", |world| {
+            world.change_resource("tuning", |resource| resource.uid = "uid-of-another".to_owned());
+        }),
+        ("the manifest is deleted", |world| {
+            world.input.desired.rollouts.remove("tuning");
+            world.input.observed.resources.remove("tuning");
+        }),
+    ];
+    for (what, end) in ends {
+        let on_gpus = |kernel| {
+            let labels = std::collections::BTreeMap::from([("pool".to_owned(), "gpu".to_owned())]);
+            Rollout { nodes: labels.into_iter().collect(), ..rollout(1, vec![kernel]) }
+        };
+        let mut world = failed(on_gpus(reboot.clone()));
+        world.set_rollout(on_gpus(package("kernel", "1.0.1")));
+        give_up(&mut world);
+        let record = world.input.observed.nodes["node-00"].rollouts["tuning"].record.clone();
+        let record = record.expect("a record");
+        assert_eq!((record.outcome, record.held), (Some(Outcome::Erroring), false), "{what}");
+        end(&mut world);
+        world.run();
+        let node = &world.input.observed.nodes["node-00"];
+        assert!(!node.unschedulable && node.cordons.is_empty(), "{what}: {node:#?}");
+    }
 }
 
 #[test]
