@@ -1,6 +1,6 @@
 //! The safety floor: what is new to the cluster begins on few nodes, and a stop stops.
 
-use nodewright::model::{Action, Node, NodePatch, Package, Record, Stage, State};
+use nodewright::model::{Action, Entry, Node, NodePatch, Package, Record, Stage, State};
 use nodewright::plan::world::World;
 
 use super::invariants::picks;
@@ -32,12 +32,21 @@ pub fn first_ones_first(world: &World, patch: &NodePatch) -> Result<(), Broken> 
         }
         let others = known.nodes.values().filter(|node| node.name != patch.node);
         let at_work = others.filter(|node| is_getting(world, name, node)).count() + 1;
-        if at_work > limit as usize {
+        if at_work > limit as usize && !is_left(world, patch, entry) {
             let detail = format!("{} begins on {} as number {at_work}", package.id(), patch.node);
             return Err(Broken::new("first ones first", detail));
         }
     }
     Ok(())
+}
+
+/// Returns whether the pick only carries on what stands on the node of a package that the manifest
+/// has no more, as a failed visit left it: no visit begins that again.
+fn is_left(world: &World, patch: &NodePatch, entry: &Entry) -> bool {
+    let wanted = world.input.desired.rollouts.get(&patch.rollout);
+    let is_wanted = wanted.is_some_and(|rollout| rollout.packages.contains_key(&entry.name));
+    let before = world.known().nodes.get(&patch.node).map(|node| node.entries(&patch.rollout));
+    !is_wanted && before.is_some_and(|before| before.get(&entry.id()) == Some(entry))
 }
 
 fn is_visited(world: &World, rollout: &str, node: &Node) -> bool {
