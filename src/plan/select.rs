@@ -8,9 +8,9 @@ use super::names::Named;
 use super::visit::DRAIN_TIMED_OUT;
 use super::{Done, claims, leave, reapply, repair, taints};
 use crate::model::{
-    Breadth, Entries, Executor, Group, Guards, Input, Node, NodePatch, NodeRollout, Opening,
-    Outcome, Package, PatchKind, Policy, Reason, Record, Resource, Rollout, Sequencing, Stage,
-    State, Verdict, approval,
+    Breadth, CordonMark, Entries, Executor, Group, Guards, Input, Node, NodePatch, NodeRollout,
+    Opening, Outcome, Package, PatchKind, Policy, Reason, Record, Resource, Rollout, Sequencing,
+    Stage, State, Verdict, approval,
 };
 
 /// One rollout with everything the questions about it need.
@@ -72,11 +72,7 @@ impl<'a> Scope<'a> {
 
     /// Returns what is on the host, as the node says: nothing, where it speaks of another host.
     pub(crate) fn entries(&self, node: &'a Node) -> &'a Entries {
-        const NONE: &Entries = &Entries::new();
-        let Some(state) = self.rollout_state(node) else { return NONE };
-        let record = state.record.as_ref();
-        let void = record.is_some_and(|record| leave::replaced(record, node).is_some());
-        if void { NONE } else { &state.entries }
+        entries_of(node, &self.rollout.name)
     }
 
     pub(crate) fn needs(&self, node: &'a Node) -> Needs<'a> {
@@ -123,6 +119,14 @@ impl<'a> Scope<'a> {
     pub(crate) fn policy(&self) -> Option<&'a Policy> {
         self.input.desired.policies.get(self.rollout.policy.as_ref()?)
     }
+}
+
+fn entries_of<'a>(node: &'a Node, rollout: &str) -> &'a Entries {
+    const NONE: &Entries = &Entries::new();
+    let Some(state) = node.rollouts.get(rollout) else { return NONE };
+    let record = state.record.as_ref();
+    let void = record.is_some_and(|record| leave::replaced(record, node).is_some());
+    if void { NONE } else { &state.entries }
 }
 
 /// Returns the rollout that is at work on the node.
@@ -240,19 +244,12 @@ fn interrupting<'a>(scope: &Scope<'a>, node: &'a Node) -> Option<Verdict> {
 /// until the target changes.
 fn failed_here<'a>(scope: &Scope<'a>, node: &'a Node) -> Option<Verdict> {
     let record = scope.record(node)?;
-    if record.outcome != Some(Outcome::Erroring) || record.target != scope.target {
+    let entries = scope.entries(node);
+    if !failure_stands(record, entries, &scope.target) {
         return None;
     }
     let timed_out = record.reason.as_deref() == Some(DRAIN_TIMED_OUT);
     if timed_out && super::drain::may_try_again(scope, node, record) {
-        return None;
-    }
-    let entries = scope.entries(node);
-    let erroring = entries.values().any(|entry| entry.state == State::Erroring);
-    let emptied = entries.is_empty() && !leave::has_lost_its_host(record);
-    if emptied || (record.reason.as_deref() == Some("Failed") && !erroring) {
-        // A person took the failure out of the node's state: upstream's `reset` and
-        // `package rerun`, which know nothing of our record (upstream contract F).
         return None;
     }
     let why = record.message.clone().unwrap_or_else(|| "no message was recorded".to_owned());
@@ -275,6 +272,19 @@ fn failed_here<'a>(scope: &Scope<'a>, node: &'a Node) -> Option<Verdict> {
     }))
 }
 
+/// Returns whether a visit to this target failed, and nobody has taken that back.
+fn failure_stands(record: &Record, entries: &Entries, target: &str) -> bool {
+    if record.outcome != Some(Outcome::Erroring) || record.target != target {
+        return false;
+    }
+    let erroring = entries.values().any(|entry| entry.state == State::Erroring);
+    let emptied = entries.is_empty() && !leave::has_lost_its_host(record);
+    // A person took the failure out of the node's state: upstream's `reset` and
+    // `package rerun`, which know nothing of our record (upstream contract F).
+    let taken_out = emptied || (record.reason.as_deref() == Some("Failed") && !erroring);
+    !taken_out
+}
+
 /// Returns the first earlier rollout that must be done here first (upstream contract B.9).
 fn unfinished_predecessor(scope: &Scope<'_>, node: &Node, done: &Done) -> Option<String> {
     let own = (scope.rollout.priority, scope.rollout.name.as_str());
@@ -288,10 +298,15 @@ fn unfinished_predecessor(scope: &Scope<'_>, node: &Node, done: &Done) -> Option
     earlier.retain(|other| !waits_for_us(scope.input, scope.rollout, other, node));
     // What must be complete everywhere may wait, over others, for the one that waits for us.
     let is_awaited = earlier.len() < all;
-    // A node that we keep cordoned, as after a failure, is disturbed already: it uses up the
+    // A node that is kept cordoned, as after a failure, is disturbed already: it uses up the
     // earlier rollout's budget until it is mended, so that one may wait for us.
-    let keeps = node.unschedulable && node.is_cordoned_by(&scope.rollout.name);
-    let goes_first = is_awaited || keeps;
+    let keeps = |mark: &CordonMark| match mark {
+        CordonMark::Rollout(name) => {
+            *name == scope.rollout.name || is_mended_after_us(scope, node, name)
+        }
+        CordonMark::RuntimeRequired => false,
+    };
+    let goes_first = is_awaited || (node.unschedulable && node.cordons.iter().any(keeps));
     for other in earlier {
         let awaits_us = scope.awaited_by.contains(other.name.as_str());
         let blocks = match other.sequencing {
@@ -309,6 +324,24 @@ fn unfinished_predecessor(scope: &Scope<'_>, node: &Node, done: &Done) -> Option
         }
     }
     None
+}
+
+/// Returns whether a later rollout keeps the node cordoned and would mend it, which it may only
+/// once we are complete here. One whose failure stands waits for a person, not for us.
+fn is_mended_after_us(scope: &Scope<'_>, node: &Node, keeper: &str) -> bool {
+    let Scope { input, rollout, .. } = scope;
+    let resource = input.observed.resources.get(keeper).filter(|live| !live.disabled);
+    let later = input.desired.rollouts.get(keeper).filter(|later| {
+        (rollout.priority, &rollout.name) < (later.priority, &later.name)
+            && later.selects(&node.labels)
+    });
+    let Some(resource) = later.and(resource) else { return false };
+    let target = resource.status.as_ref().map_or("", |status| &status.memory.target);
+    let stands = |record: &Record| {
+        let again = record.reason.as_deref() == Some(DRAIN_TIMED_OUT);
+        !again && failure_stands(record, entries_of(node, keeper), target)
+    };
+    !node.record(keeper, &resource.uid).is_some_and(stands)
 }
 
 /// Returns whether an earlier rollout is kept off the node by the very taint that goes only when

@@ -313,6 +313,32 @@ fn d17_a_node_that_a_failure_keeps_is_mended_before_an_earlier_rollout_that_lack
     assert!(world.is_complete());
 }
 
+/// Three in a row: the last one keeps the node, but may mend it only after the second, which waits
+/// for the first everywhere.
+#[test]
+fn d17_nor_where_another_comes_before_the_one_that_keeps_the_node() {
+    let rebooting = |name: &str, priority, version: &str| {
+        let kernel = package(name, version).interrupting(InterruptKind::Reboot);
+        let sequencing = if name == "first" { Sequencing::All } else { Sequencing::Node };
+        Rollout { name: name.to_owned(), sequencing, priority, ..rollout(1, vec![kernel]) }
+    };
+    let mut world = world(2, rebooting("tuning", 30, "1.0.0"));
+    world.set_rollout(rebooting("first", 10, "1.0.0"));
+    world.set_rollout(rebooting("second", 20, "1.0.0"));
+    fail_of(&mut world, "tuning");
+    let nodes = &world.input.observed.nodes;
+    let kept = nodes.values().find(|node| node.is_cordoned_by("tuning"));
+    let kept = kept.expect("a failed visit keeps its node").name.clone();
+    world.set_rollout(rebooting("first", 10, "2.0.0"));
+    world.set_rollout(rebooting("second", 20, "2.0.0"));
+    world.run();
+    let before = world.entry(&kept, "second");
+    assert_eq!(before, "none", "nobody mends the node yet");
+    world.set_rollout(rebooting("tuning", 30, "1.0.1"));
+    world.run();
+    assert!(world.is_complete(), "{kept}: {}", world.verdict(&kept));
+}
+
 #[test]
 fn an_earlier_rollout_that_selects_no_node_is_complete() {
     for sequencing in [Sequencing::Node, Sequencing::All] {
