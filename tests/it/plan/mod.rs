@@ -33,7 +33,6 @@ mod policies;
 mod protected;
 mod pulls;
 mod reboots;
-mod scale;
 mod selection;
 mod settling;
 mod shown;

@@ -6,8 +6,14 @@ use super::assert_tidy;
 use super::source::{Source, rust_files, words};
 
 /// Files that cargo finds by itself.
-const ROOTS: &[&str] =
-    &["src/lib.rs", "src/main.rs", "tests/it/main.rs", "benches/rollout/main.rs", "build.rs"];
+const ROOTS: &[&str] = &[
+    "src/lib.rs",
+    "src/main.rs",
+    "tests/it/main.rs",
+    "benches/planning/main.rs",
+    "benches/rollout/main.rs",
+    "build.rs",
+];
 
 /// A header of fewer words says no more than the name of the file.
 const HEADER_WORDS_MIN: usize = 3;
