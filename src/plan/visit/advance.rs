@@ -68,8 +68,10 @@ impl<'a> Now<'a> {
     }
 }
 
-/// Returns whether a package waits for its interrupt: also one whose manifest has changed since, and
-/// that may not follow it yet, for what it depends on now is not done. It was installed, and owes it.
+/// Returns whether a package waits for its interrupt.
+///
+/// Also one whose manifest has changed since, and that may not follow it yet, for what it depends
+/// on now is not done. It was installed, and owes its interrupt.
 fn awaits_interrupt(standing: &Standing<'_>, step: Step) -> bool {
     let stands_there = standing.entry.is_some_and(|entry| entry.stage == Stage::Interrupt);
     step == Step::AwaitInterrupt || (matches!(step, Step::Follow(_)) && stands_there)
