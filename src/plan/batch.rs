@@ -80,13 +80,22 @@ pub(crate) fn advance<'a>(
     }
     joiners::tidy(&mut memory);
     let complete = verdicts.values().all(Verdict::is_through);
-    if complete && resets_batches(scope) {
-        let over = memory.compartments.values_mut().filter(|status| status.open_batch.is_none());
-        over.for_each(|status| status.batch_state = BatchState::default());
+    plan.outlooks.insert(scope.rollout.name.clone(), outlooks);
+    if complete && resets_batches(scope) && begin_anew(&mut memory) {
+        // What was looked ahead to is of before.
+        look_ahead(scope, joiners, &mut memory, verdicts, plan);
     }
     finish_timing(scope, &mut memory, complete);
-    plan.outlooks.insert(scope.rollout.name.clone(), outlooks);
     memory
+}
+
+/// Resets the batches of a rollout that is complete; returns whether there was anything to reset.
+fn begin_anew(memory: &mut Memory) -> bool {
+    let begun = |status: &&mut CompartmentStatus| {
+        status.open_batch.is_none() && status.batch_state != BatchState::default()
+    };
+    let over = memory.compartments.values_mut().filter(begun);
+    over.map(|status| status.batch_state = BatchState::default()).count() > 0
 }
 
 /// Says what those wait for that were not picked.

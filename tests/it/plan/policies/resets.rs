@@ -132,3 +132,20 @@ fn a_stop_that_is_lifted_goes_on_with_nodes_that_were_not_touched() {
     assert_eq!(after.current_batch, 5, "1, 1, 2 and 4 since");
     assert!(world.verdict("node-02").starts_with("Blocked: apply of motd|1.0.0 failed"));
 }
+
+/// What failed leaves, everything else is complete: the batches begin again, and nothing is said to
+/// be stopped any more, not even in the status that resets them.
+#[test]
+fn a_stop_is_not_said_of_batches_that_have_just_begun_again() {
+    let mut world = world();
+    world.input.desired.policies.get_mut("rings").expect("there").reset = true;
+    play(&mut world, |node| number(node) > 1);
+    assert!(state(&world, DEFAULT).should_stop);
+    world.input.observed.nodes.retain(|node, _| number(node) == 1);
+    let (plan, breaches, _) = world.tick(|_| Fate::Done);
+    assert_eq!(breaches, vec![]);
+    let status = &plan.statuses["tuning"];
+    assert_eq!(status.memory.compartments[DEFAULT].batch_state, BatchState::default());
+    assert!(!status.conditions.iter().any(|it| it.kind == "Stopped" && it.is_true));
+    assert!(plan.outlooks["tuning"].values().all(|outlook| outlook.stopped.is_none()));
+}
