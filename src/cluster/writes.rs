@@ -16,7 +16,7 @@ use super::slim_pod::SlimPod;
 use super::{executor, metadata, node_patch, removals, snapshot, status, upstream_status};
 use crate::api::{NodeWright, NodeWrightStatus};
 use crate::model::{
-    ConfigMapRef, ExecutorSpec, NodeMetadata, NodePatch, PodRef, SnapshotSpec, StatusWrite,
+    ConfigMapRef, ExecutorSpec, Group, NodeMetadata, NodePatch, PodRef, SnapshotSpec, StatusWrite,
     VisitRef,
 };
 
@@ -208,11 +208,28 @@ impl Actor {
     }
 
     /// Creates an executor. One that is there is a Conflict: it is read, and the planner sees it.
+    ///
+    /// An interrupt is issued only on a node that reads back, with quorum, as it was planned on
+    /// (see [`ExecutorSpec::holds_on`]).
     pub(super) async fn create_executor(
         &self,
         proof: &LeaderProof,
         spec: &ExecutorSpec,
     ) -> Result<Outcome, ClusterError> {
+        if spec.work.group() == Group::Interrupt {
+            let name = &spec.visit.node;
+            let what = format!("reading node {name} before its interrupt");
+            let node: Option<SlimNode> =
+                self.requests.read(what, &format!("/api/v1/nodes/{name}")).await?;
+            let holds = spec.holds_on(node.as_ref().map(|node| &node.node));
+            match node {
+                Some(node) => self.store.put(node),
+                None => self.store.bury_known::<SlimNode>(name),
+            }
+            if !holds {
+                return Ok(Outcome::Conflict { object: Target::Node(name.clone()).words() });
+            }
+        }
         let built = executor::build(spec, &self.settings, self.clock.now());
         let name = built.metadata.name.clone().unwrap_or_default();
         let mutation = Mutation {

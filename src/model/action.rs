@@ -7,8 +7,8 @@ use k8s_openapi::api::core::v1::Toleration;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Entries, Interrupt, Node, Package, PackageId, PodRef, Record, Stage, Status, StatusWord, Taint,
-    UpstreamMaps, UpstreamRef, VisitRef,
+    Entries, Interrupt, InterruptKind, Node, Package, PackageId, Phase, PodRef, Record, Stage,
+    Status, StatusWord, Taint, UpstreamMaps, UpstreamRef, VisitRef,
 };
 
 /// What must happen in order; different lanes do not wait for each other.
@@ -408,4 +408,26 @@ pub struct ExecutorSpec {
     pub work: Work,
     /// The rollout's additional tolerations.
     pub tolerations: Vec<Toleration>,
+}
+
+impl ExecutorSpec {
+    /// Returns whether the node, as it reads now, is at what this would do.
+    ///
+    /// Asked of interrupts, which nothing takes back: caches of nodes and of pods are not equally
+    /// old, and where the pods' say that an interrupt pod is gone, the nodes' may not say yet that
+    /// its reboot has been, or that the name is another machine's. Everything else is idempotent.
+    pub fn holds_on(&self, node: Option<&Node>) -> bool {
+        let Work::Interrupt { package, interrupt } = &self.work else { return true };
+        let VisitRef { rollout, node_uid, visit, .. } = &self.visit;
+        let Some(node) = node.filter(|node| node.uid == *node_uid) else { return false };
+        let Some(record) = node.record(rollout, &self.rollout_uid) else { return false };
+        let recorded = record.interrupt.as_ref().map(|interrupt| &interrupt.package);
+        let is_at_it = record.visit == *visit
+            && record.is_open()
+            && record.phase == Phase::Interrupting
+            && recorded == Some(&package.id());
+        let has_been = interrupt.kind == InterruptKind::Reboot
+            && record.boot_before.as_deref() != Some(node.boot_id.as_str());
+        is_at_it && !has_been
+    }
 }

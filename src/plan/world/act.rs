@@ -200,7 +200,8 @@ impl World {
             spec.attempt,
             if group == Group::Pull { spec.snapshot.as_str() } else { "" },
         );
-        if self.input.observed.executors.contains_key(&name)
+        if !spec.holds_on(self.input.observed.nodes.get(&spec.visit.node))
+            || self.input.observed.executors.contains_key(&name)
             || self.reject(&spec.visit.executor_key(group, &package.name))
         {
             return false;

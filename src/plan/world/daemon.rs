@@ -9,7 +9,7 @@
 use std::collections::BTreeSet;
 
 use super::World;
-use crate::model::{Action, Desired, Observed, Plan};
+use crate::model::{Action, Desired, Group, Observed, Plan};
 use crate::plan::{Breach, audit, plan_with};
 
 /// What becomes of one action.
@@ -203,9 +203,15 @@ impl World {
                 let pods = truth.pods.get(&eviction.node).cloned().unwrap_or_default();
                 seen.pods.insert(eviction.node.clone(), pods);
             }
-            Action::CreateExecutor(_)
-            | Action::DeleteExecutors { .. }
-            | Action::DeleteExecutor { .. } => {
+            Action::CreateExecutor(spec) => {
+                seen.executors.clone_from(&truth.executors);
+                seen.rejections.clone_from(&truth.rejections);
+                // It is read before its interrupt.
+                if spec.work.group() == Group::Interrupt {
+                    seen.copy_node(truth, &spec.visit.node);
+                }
+            }
+            Action::DeleteExecutors { .. } | Action::DeleteExecutor { .. } => {
                 seen.executors.clone_from(&truth.executors);
                 seen.rejections.clone_from(&truth.rejections);
             }

@@ -5,13 +5,13 @@ use std::time::Duration;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::ConfigMap;
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
-use kube::api::{Api, DeleteParams, PostParams};
+use kube::api::{Api, DeleteParams, Patch, PatchParams, PostParams};
 use nodewright::cluster::names::{executor_name, node_metadata_name};
 use nodewright::cluster::{ClusterError, Outcome};
 use nodewright::model::{
-    Action, ConfigMapRef, Eviction, EvictionMethod, ExecutorSpec, NodeMetadata, NodePatch,
-    PatchKind, Phase, Snapshot, SnapshotSpec, Status, StatusWord, StatusWrite, UpstreamMaps,
-    Urgency, VisitRef,
+    Action, ConfigMapRef, Eviction, EvictionMethod, ExecutorSpec, Interrupt, InterruptKind,
+    NodeMetadata, NodePatch, PatchKind, Phase, Record, Snapshot, SnapshotSpec, Status, StatusWord,
+    StatusWrite, UpstreamMaps, Urgency, VisitRef, Work,
 };
 use nodewright::sim::Verb;
 use serde_json::{Value, json};
@@ -351,6 +351,59 @@ async fn an_executor_is_created_once_and_deleted_with_its_visit() {
     assert!(matches!(world.execute_one(delete(vec![spec.visit])).await, Outcome::Done));
     assert_eq!(world.mutations().len(), requests + 1);
     assert!(world.view().observed.executors.get(&name).is_none_or(|it| it.terminating));
+}
+
+/// The caches of pods and of nodes are not equally old: what cannot be taken back is issued only on
+/// a node that still is as it was planned on.
+#[tokio::test(start_paused = true)]
+async fn an_interrupt_is_issued_only_on_a_node_that_reads_back_as_planned() {
+    let world = World::new().await;
+    let uid = world.rollout_uid().await;
+    let boot = json!({"status": {"nodeInfo": {
+        "architecture": "", "bootID": "boot-1", "containerRuntimeVersion": "", "kernelVersion": "",
+        "kubeProxyVersion": "", "kubeletVersion": "", "machineID": "m", "operatingSystem": "",
+        "osImage": "", "systemUUID": "",
+    }}});
+    let boot = Patch::Merge(boot);
+    world.nodes().patch_status("gpu-1", &PatchParams::default(), &boot).await.unwrap();
+    world.until(|view| view.observed.nodes["gpu-1"].boot_id == "boot-1").await;
+    let reboot = Interrupt { kind: InterruptKind::Reboot, services: Vec::new() };
+    let mut spec = executor_spec(Work::Interrupt { package: package(), interrupt: reboot });
+    spec.visit.node_uid = world.node().uid;
+    spec.rollout_uid.clone_from(&uid);
+    let create = || Action::CreateExecutor(spec.clone());
+    let refused = async |why: &str| {
+        let outcome = world.execute_one(create()).await;
+        assert!(is_conflict(&outcome, "node gpu-1"), "{why}: {outcome:?}");
+        assert!(world.view().observed.executors.is_empty(), "{why}");
+    };
+    refused("nothing is recorded").await;
+
+    let recorded = |boot: &str| {
+        let interrupt = json!({"kind": "reboot", "since": "2026-03-01T08:00:00Z",
+            "package": "kernel-tuning|1.4.0"});
+        let record = Record {
+            cr_uid: uid.clone(),
+            phase: Phase::Interrupting,
+            interrupt: Some(parse(interrupt)),
+            boot_before: Some(boot.to_owned()),
+            ..world.record()
+        };
+        Action::PatchNode(NodePatch { record: Some(record), ..world.pick() })
+    };
+    assert!(matches!(world.execute_one(recorded("boot-0")).await, Outcome::Done));
+    refused("its reboot has been").await;
+    assert!(matches!(world.execute_one(recorded("boot-1")).await, Outcome::Done));
+    assert!(matches!(world.execute_one(create()).await, Outcome::Done));
+    assert_eq!(world.view().observed.executors.len(), 1);
+
+    let name = executor_name(&spec);
+    let at_once = DeleteParams::default().grace_period(0);
+    world.pods("nodewright").delete(&name, &at_once).await.unwrap();
+    world.until(|view| view.observed.executors.is_empty()).await;
+    world.nodes().delete("gpu-1", &DeleteParams::default()).await.unwrap();
+    world.add_node("gpu-1").await;
+    refused("the name is another machine's").await;
 }
 
 #[tokio::test(start_paused = true)]

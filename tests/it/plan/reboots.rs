@@ -195,3 +195,21 @@ fn c5_another_daemon_that_takes_over_in_the_middle_issues_no_second_reboot() {
     assert!(world.is_complete());
     assert_eq!(world.reboots[NODE], 1);
 }
+
+/// The caches of pods may be newer than those of nodes: they say that the interrupt pod is gone
+/// where the nodes' do not say yet that its reboot has been.
+#[test]
+fn t09_a_reboot_that_has_been_is_not_issued_again_by_who_does_not_know() {
+    let mut world = issued();
+    let (desired, mut known) = (world.input.desired.clone(), world.input.observed.clone());
+    known.executors.clear();
+    world.finish_all(End::Success);
+    world.input.observed.executors.retain(|_, it| it.group != Group::Interrupt);
+    world.see(desired, known);
+    world.settle();
+    assert_eq!((interrupts(&world), world.reboots.get(NODE)), (0, Some(&1)));
+    world.catch_up();
+    world.run();
+    assert!(world.is_complete(), "{}", world.verdict(NODE));
+    assert_eq!(world.reboots.get(NODE), Some(&1));
+}

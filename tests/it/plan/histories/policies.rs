@@ -261,9 +261,8 @@ impl Story {
         }
     }
 
-    /// All is well: what runs succeeds, and the daemon goes on, with caches that follow.
+    /// All is well: what runs succeeds, and the daemon goes on.
     pub fn go_on(&mut self, rounds: u8) -> Result<(), Broken> {
-        self.world.catch_up();
         for _ in 0..rounds {
             self.tick_with(|_, _| Fate::Done)?;
             for name in self.world.active() {
@@ -277,7 +276,6 @@ impl Story {
     /// Something is broken: what an executor's visit does fails until the visit is given up, with
     /// all visits of its rollout or alone.
     pub fn ruin(&mut self, which: u16, whole: bool) -> Result<(), Broken> {
-        self.world.catch_up();
         let executors = &self.world.input.observed.executors;
         let at_work = executors.values().filter(|it| it.is_active() && it.group != Group::Pull);
         let visits: Vec<_> = at_work.map(|executor| executor.visit.clone()).collect();
