@@ -9,7 +9,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use futures::{StreamExt as _, stream};
-use jiff::Timestamp;
 use kube::Client;
 
 use super::budgets::Budgets;
@@ -97,8 +96,6 @@ pub struct Actor {
     /// Node metadata ConfigMaps known to be there, by name.
     pub(super) known_metadata: Mutex<BTreeSet<String>>,
     budgets: Budgets,
-    /// When the API server last refused to have conditions of nodes written.
-    conditions_refused: Mutex<Option<Timestamp>>,
 }
 
 impl Actor {
@@ -106,16 +103,7 @@ impl Actor {
     pub fn new(client: Client, settings: EdgeSettings, clock: Clock, store: Arc<Store>) -> Self {
         let requests = Requests::new(client, clock, settings.request_timeout);
         let (known_metadata, budgets) = (Mutex::default(), Budgets::default());
-        let conditions_refused = Mutex::default();
-        Self { requests, store, settings, clock, known_metadata, budgets, conditions_refused }
-    }
-
-    pub(super) fn conditions_refused(&self) -> Option<Timestamp> {
-        *self.conditions_refused.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    pub(super) fn note_conditions_refused(&self, at: Timestamp) {
-        *self.conditions_refused.lock().unwrap_or_else(PoisonError::into_inner) = Some(at);
+        Self { requests, store, settings, clock, known_metadata, budgets }
     }
 
     /// Executes actions: lanes side by side, in order within each.

@@ -8,7 +8,6 @@
 //! Must never: touch a condition of others, or stop a tick.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::time::Duration;
 
 use futures::{StreamExt as _, stream};
 use jiff::Timestamp;
@@ -28,19 +27,20 @@ const NODES_PER_TICK_MAX: usize = 32;
 /// Nodes written at a time.
 const AT_ONCE_MAX: usize = 8;
 
-/// How long nothing is tried after the API server has refused it for good.
-const REFUSED_PAUSE: Duration = Duration::from_mins(10);
-
 const NOT_READY: &str = "/NotReady";
 const ERRORING: &str = "/Erroring";
 
-/// Whether more is to be written soon.
+/// What came of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Published {
-    /// Every node says what is so, or will not for a while.
+    /// Every node says what is so.
     All,
     /// Some nodes are left for the next tick.
     Partly,
+    /// Some could not be written; the log says why.
+    Failed,
+    /// The right to do it is missing.
+    Forbidden,
 }
 
 /// A node that does not say what is so.
@@ -65,21 +65,13 @@ fn rollout_of(kind: &str) -> Option<&str> {
 impl Actor {
     /// Writes the conditions of nodes that do not say what is so.
     pub async fn publish_conditions(&self, proof: &LeaderProof, observed: &Observed) -> Published {
-        let now = self.clock.now();
-        if self.conditions_refused().is_some_and(|at| now.duration_since(at) < pause()) {
-            return Published::All;
-        }
-        let mut due = due(observed, now);
+        let mut due = due(observed, self.clock.now());
         let is_cut = due.len() > NODES_PER_TICK_MAX;
         due.truncate(NODES_PER_TICK_MAX);
         let sent = due.into_iter().map(|due| self.publish_one(proof, due));
         let sent: Vec<Result<(), ClusterError>> =
             stream::iter(sent.collect::<Vec<_>>()).buffer_unordered(AT_ONCE_MAX).collect().await;
         let failed: Vec<ClusterError> = sent.into_iter().filter_map(Result::err).collect();
-        let refused = failed.iter().any(ClusterError::is_forbidden);
-        if refused {
-            self.note_conditions_refused(now);
-        }
         if let Some(error) = failed.first() {
             let error = error as &dyn std::error::Error;
             let nodes = failed.len();
@@ -90,8 +82,14 @@ impl Actor {
                 "node conditions were not written"
             );
         }
-        let is_left = is_cut || !failed.is_empty();
-        if is_left && !refused { Published::Partly } else { Published::All }
+        if failed.iter().any(ClusterError::is_forbidden) {
+            return Published::Forbidden;
+        }
+        match (failed.is_empty(), is_cut) {
+            (false, _) => Published::Failed,
+            (true, true) => Published::Partly,
+            (true, false) => Published::All,
+        }
     }
 
     async fn publish_one(
@@ -131,10 +129,6 @@ fn due(observed: &Observed, now: Timestamp) -> Vec<Due> {
         changes: changes(node, &names, now),
     });
     due.filter(|due| !due.changes.is_empty()).take(NODES_PER_TICK_MAX + 1).collect()
-}
-
-fn pause() -> jiff::SignedDuration {
-    jiff::SignedDuration::try_from(REFUSED_PAUSE).expect("ten minutes fit")
 }
 
 /// Returns what to merge into the list of conditions.

@@ -16,19 +16,29 @@ use crate::model::Observed;
 /// How long they may be late while every tick has something to do.
 const LATE_MAX: Duration = Duration::from_secs(30);
 
-/// How long after a tick that had something to do they are looked at.
+/// How long after a tick that had something to do, or wrote only some, they are looked at.
 const GAP: Duration = Duration::from_secs(1);
+
+/// How long nothing is tried after a failure: one node that cannot be written must not have the API
+/// server asked, and the log written, every second.
+const FAILED_PAUSE: Duration = Duration::from_secs(30);
+
+/// How long nothing is tried while the right to do it is missing.
+const FORBIDDEN_PAUSE: Duration = Duration::from_mins(10);
 
 /// What is remembered between ticks.
 pub(super) struct Conditions {
     clock: Clock,
-    /// When they were last looked at.
-    at: Timestamp,
+    /// From when on they may be looked at again.
+    from: Timestamp,
+    /// From when on they are looked at whatever else there is to do.
+    late_from: Timestamp,
 }
 
 impl Conditions {
     pub(super) fn new(clock: Clock) -> Self {
-        Self { clock, at: clock.now() }
+        let now = clock.now();
+        Self { clock, from: now, late_from: tick::after(now, LATE_MAX) }
     }
 
     /// Writes them when nothing else was done, or was for too long; returns when to look again.
@@ -40,13 +50,22 @@ impl Conditions {
         executed: &[Executed],
     ) -> Option<Timestamp> {
         let now = self.clock.now();
-        let is_late = now >= tick::after(self.at, LATE_MAX);
-        if executed.is_empty() || is_late {
-            self.at = now;
-            if actor.publish_conditions(proof, observed).await == Published::All {
-                return None;
-            }
+        if now < self.from {
+            return Some(self.from);
         }
-        Some(tick::after(self.clock.now(), GAP))
+        if !executed.is_empty() && now < self.late_from {
+            return Some(tick::after(now, GAP));
+        }
+        let published = actor.publish_conditions(proof, observed).await;
+        let now = self.clock.now();
+        self.late_from = tick::after(now, LATE_MAX);
+        let pause = match published {
+            Published::All => return None,
+            Published::Partly => GAP,
+            Published::Failed => FAILED_PAUSE,
+            Published::Forbidden => FORBIDDEN_PAUSE,
+        };
+        self.from = tick::after(now, pause);
+        Some(self.from)
     }
 }
