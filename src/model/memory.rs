@@ -210,6 +210,17 @@ pub struct Memory {
     pub completed: Vec<CompletedPackages>,
 }
 
+impl Memory {
+    /// Resets the batches of a rollout that is complete; returns whether any had begun.
+    pub fn begin_batches_anew(&mut self) -> bool {
+        let begun = |status: &&mut CompartmentStatus| {
+            status.open_batch.is_none() && status.batch_state != BatchState::default()
+        };
+        let begun = self.compartments.values_mut().filter(begun);
+        begun.map(|status| status.batch_state = BatchState::default()).count() > 0
+    }
+}
+
 /// The whole status of a resource.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]

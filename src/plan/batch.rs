@@ -81,21 +81,12 @@ pub(crate) fn advance<'a>(
     joiners::tidy(&mut memory);
     let complete = verdicts.values().all(Verdict::is_through);
     plan.outlooks.insert(scope.rollout.name.clone(), outlooks);
-    if complete && resets_batches(scope) && begin_anew(&mut memory) {
+    if complete && resets_batches(scope) && memory.begin_batches_anew() {
         // What was looked ahead to is of before.
         look_ahead(scope, joiners, &mut memory, verdicts, plan);
     }
     finish_timing(scope, &mut memory, complete);
     memory
-}
-
-/// Resets the batches of a rollout that is complete; returns whether there was anything to reset.
-fn begin_anew(memory: &mut Memory) -> bool {
-    let begun = |status: &&mut CompartmentStatus| {
-        status.open_batch.is_none() && status.batch_state != BatchState::default()
-    };
-    let over = memory.compartments.values_mut().filter(begun);
-    over.map(|status| status.batch_state = BatchState::default()).count() > 0
 }
 
 /// Says what those wait for that were not picked.
@@ -243,11 +234,8 @@ impl<'a> Turn<'_, 'a> {
         };
         let batch = Ended { complete: ended(Outcome::Complete), failed: ended(Outcome::Erroring) };
         let now = outlook::standing(self.scope, self.compartment, verdicts);
-        let (pacing, state) = (&self.compartment.pacing, &mut self.status.batch_state);
-        match open.says_no_pace(state) {
-            true => pacing.judge_cut(state, batch, now),
-            false => pacing.judge(state, batch, now),
-        }
+        let state = &mut self.status.batch_state;
+        self.compartment.pacing.judge_open(open, state, batch, now);
     }
 
     fn complete(&self, verdicts: &BTreeMap<String, Verdict>) -> u32 {

@@ -2,10 +2,9 @@
 //!
 //! In: what is wanted, and what every node of the cluster says. Out: which packages no node has
 //! had to the end, who has them at work, how many more may begin, and what a forecast must know of
-//! it. A package input is what a
-//! snapshot holds: version, configuration, environment, image. Decided from the nodes each time,
-//! so nothing is remembered and nothing can be forgotten. Must never: hold a node that needs
-//! nothing new, or take an uninstall for a first use.
+//! it. A package input is what a snapshot holds: version, configuration, environment, image.
+//! Decided from the nodes each time, so nothing is remembered and nothing can be forgotten. Must
+//! never: hold a node that needs nothing new, or take an uninstall for a first use.
 
 use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet};

@@ -12,9 +12,9 @@
 //! (`leave`, `deletion`), what keeps it from happening (`drain`, `pull`), who else works there
 //! (`claims`), which taints it has (`taints`), what a reboot took away (`reapply`), whether its
 //! GPUs are back (`gpus`), which nodes are in repair (`repair`), what nodes get that join what was
-//! stopped (`joiners`), what to show (`status`), what
-//! upstream's operator left (`takeover`), what is left over (`cleanup`); and a second opinion that
-//! knows none of it (`audit`).
+//! stopped (`joiners`), what is new to the cluster (`first_use`), which resources cannot be read
+//! (`invalid`), what to show (`status`), what upstream's operator left (`takeover`), what is left
+//! over (`cleanup`); and a second opinion that knows none of it (`audit`).
 #![warn(clippy::wildcard_enum_match_arm)]
 
 mod audit;

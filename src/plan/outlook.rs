@@ -227,10 +227,7 @@ fn course(from: &From<'_, '_>, assumed: Assumption) -> Course {
         let (was_complete, was_failed) = (had(Outcome::Complete), had(Outcome::Erroring));
         now.complete = now.complete.saturating_add(batch.complete.saturating_sub(was_complete));
         now.failed = now.failed.saturating_add(batch.failed.saturating_sub(was_failed));
-        match open.says_no_pace(&state) {
-            true => pacing.judge_cut(&mut state, batch, now),
-            false => pacing.judge(&mut state, batch, now),
-        }
+        pacing.judge_open(open, &mut state, batch, now);
         let size = batch.complete.saturating_add(batch.failed);
         BatchNow { number: open.number, size, failed: was_failed }
     });

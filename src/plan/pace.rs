@@ -7,7 +7,7 @@
 //! Differs from upstream: the budget caps the batch also where a strategy is set, and the cluster's
 //! floor stops a rollout whose policy names no `failureThreshold`.
 
-use crate::model::{BatchState, Growth, Pace, Strategy};
+use crate::model::{BatchState, Growth, OpenBatch, Pace, Strategy};
 
 /// A pace in a compartment of a certain size, under the floor of a cluster.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -107,9 +107,18 @@ impl Pacing {
         state.should_stop = self.is_too_many(state);
     }
 
+    /// Counts an open batch that is over, which may say nothing of the policy's pace.
+    pub fn judge_open(&self, open: &OpenBatch, state: &mut BatchState, batch: Ended, now: Ended) {
+        if open.says_no_pace(state) {
+            self.judge_cut(state, batch, now);
+        } else {
+            self.judge(state, batch, now);
+        }
+    }
+
     /// Counts a batch that says nothing of the policy's pace, such as one that was cut down for a
     /// first use: the next one has the size it would have had.
-    pub fn judge_cut(&self, state: &mut BatchState, batch: Ended, now: Ended) {
+    fn judge_cut(&self, state: &mut BatchState, batch: Ended, now: Ended) {
         let paced = state.last_batch_size;
         self.judge(state, batch, now);
         state.last_batch_size = paced;
@@ -165,9 +174,10 @@ impl Pacing {
             };
             now.complete = now.complete.saturating_add(batch.complete);
             now.failed = now.failed.saturating_add(batch.failed);
-            match size < paced {
-                true => self.judge_cut(&mut state, batch, now),
-                false => self.judge(&mut state, batch, now),
+            if size < paced {
+                self.judge_cut(&mut state, batch, now);
+            } else {
+                self.judge(&mut state, batch, now);
             }
             cut = cut.filter(|_| assumed == Assumption::Failure);
         }

@@ -411,6 +411,7 @@ pub struct FleetState {
     /// What nothing looks after any more, by rollout, package and version.
     pub left_behind: Vec<LeftBehind>,
     /// By node, then rollout: what is on it. Only nodes that something was done on.
+    /// Boxed, for a map of one rollout reserves room for eleven.
     pub nodes: BTreeMap<String, BTreeMap<String, Box<NodeFacts>>>,
 }
 

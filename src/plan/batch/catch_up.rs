@@ -39,34 +39,32 @@ impl<'a> Turn<'_, 'a> {
     ) -> Reason {
         let name = &self.compartment.name;
         let earlier = self.joiners.scope_in(name);
-        match (self.status.open_batch.clone(), earlier) {
-            (Some(open), _) if open.target == self.scope.target => Reason::PreparingBatch,
-            (Some(open), earlier) => {
-                let earlier = earlier.filter(|earlier| earlier.target == open.target);
-                let members = members(self.scope, &open);
-                let over = members.iter().all(|(_, record)| !record.is_open());
-                let full = open.given >= open.size && open.refused.is_empty();
-                let halted = self.scope.input.halt.is_some();
-                match earlier {
-                    Some(earlier) if !over || halted || !(full || joining.is_empty()) => {
-                        let (pulls, first) = (Pulls::new(earlier), FirstUse::new(earlier));
-                        if over && !members.is_empty() && pulls.all_fail(joining, &open) {
-                            self.status.open_batch = None;
-                        }
-                        self.fill(&first, &pulls, &open, joining, verdicts, plan)
-                    }
-                    None if !over => Reason::PreparingBatch,
-                    Some(_) | None => {
-                        self.status.open_batch = None;
-                        Reason::PreparingBatch
-                    }
-                }
-            }
-            (None, Some(earlier)) if !self.joiners.failed_in(name) => {
-                self.open_beside(earlier, memory, joining, plan)
-            }
-            (None, _) => self.stands_beside(verdicts),
+        let Some(open) = self.status.open_batch.clone() else {
+            return match earlier.filter(|_| !self.joiners.failed_in(name)) {
+                Some(earlier) => self.open_beside(earlier, memory, joining, plan),
+                None => self.stands_beside(verdicts),
+            };
+        };
+        // The last batch of what stopped it: these wait for its verdict.
+        if open.target == self.scope.target {
+            return Reason::PreparingBatch;
         }
+        let members = members(self.scope, &open);
+        let over = members.iter().all(|(_, record)| !record.is_open());
+        let full = open.given >= open.size && open.refused.is_empty();
+        let halted = self.scope.input.halt.is_some();
+        if let Some(earlier) = earlier.filter(|earlier| earlier.target == open.target) {
+            let pulls = Pulls::new(earlier);
+            let stuck = || !members.is_empty() && pulls.all_fail(joining, &open);
+            if !over || halted || !(full || joining.is_empty() || stuck()) {
+                let first = FirstUse::new(earlier);
+                return self.fill(&first, &pulls, &open, joining, verdicts, plan);
+            }
+        }
+        if over {
+            self.status.open_batch = None;
+        }
+        Reason::PreparingBatch
     }
 
     /// Opens a batch beside the rollout, if a node of it could be picked.
