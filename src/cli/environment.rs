@@ -29,7 +29,7 @@ pub(super) struct Injected {
 ///
 /// The others are run by people and by CI: a variable left over in a shell must not send
 /// `validate` to another repository than the one in front of it.
-const VERBS: [&str; 4] = ["accept", "go", "run", "stop"];
+const VERBS: [&str; 5] = ["accept", "approve", "go", "run", "stop"];
 
 /// What our own variables start with.
 const PREFIX: &str = "NODEWRIGHT_";

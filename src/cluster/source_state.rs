@@ -12,7 +12,7 @@ use std::str::FromStr;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::api::{Api, ObjectMeta, Patch, PatchParams, PostParams};
 use kube::{Client, ResourceExt as _};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::error::ClusterError;
 use super::fence::{bounded, fenced};
@@ -214,16 +214,10 @@ impl SourceStates {
     /// # Errors
     /// The API server did not take it.
     pub async fn stop(&self, note: Option<&str>) -> Result<SourceState, ClusterError> {
-        let patch = json!({"metadata": {"annotations": {STOP: note}}});
-        let params = PatchParams {
-            field_manager: Some(FIELD_MANAGER_PERSON.to_owned()),
-            ..PatchParams::default()
-        };
+        let metadata = json!({"annotations": {STOP: note}});
         let what = "write the stop into the ConfigMap nodewright-source";
-        let patch = Patch::Merge(patch);
         loop {
-            let request = self.config_maps.patch(SOURCE_NAME, &params, &patch);
-            match bounded(self.clock, what, request).await {
+            match self.write_for_person(&metadata, what).await {
                 Ok(config_map) => return Ok(SourceState::parse(&config_map)),
                 Err(error) if error.code() == Some(404) => {}
                 Err(error) => return Err(error),
@@ -262,13 +256,8 @@ impl SourceStates {
         let mut annotations: BTreeMap<String, Option<&str>> =
             gone.iter().map(|name| (approve(name), None)).collect();
         annotations.insert(approve(resource), Some(approval));
-        let patch = Patch::Merge(json!({"metadata": {"annotations": annotations}}));
-        let params = PatchParams {
-            field_manager: Some(FIELD_MANAGER_PERSON.to_owned()),
-            ..PatchParams::default()
-        };
-        let request = self.config_maps.patch(SOURCE_NAME, &params, &patch);
-        bounded(self.clock, "write the approval into the ConfigMap nodewright-source", request)
+        let metadata = json!({"annotations": annotations});
+        self.write_for_person(&metadata, "write the approval into the ConfigMap nodewright-source")
             .await
             .map(drop)
     }
@@ -284,15 +273,24 @@ impl SourceStates {
             "resourceVersion": read.version,
             "annotations": {ACCEPT: commit},
         });
+        self.write_for_person(&metadata, "accept the commit in the ConfigMap nodewright-source")
+            .await
+            .map(drop)
+    }
+
+    /// Writes what is people's to write.
+    async fn write_for_person(
+        &self,
+        metadata: &Value,
+        what: &'static str,
+    ) -> Result<ConfigMap, ClusterError> {
         let patch = Patch::Merge(json!({ "metadata": metadata }));
         let params = PatchParams {
             field_manager: Some(FIELD_MANAGER_PERSON.to_owned()),
             ..PatchParams::default()
         };
         let request = self.config_maps.patch(SOURCE_NAME, &params, &patch);
-        bounded(self.clock, "accept the commit in the ConfigMap nodewright-source", request)
-            .await
-            .map(drop)
+        bounded(self.clock, what, request).await
     }
 }
 
