@@ -1,6 +1,7 @@
 //! Child processes end with the test process, however that ends.
 
 use std::io::{BufRead, BufReader, Read, Write};
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
@@ -9,14 +10,19 @@ use super::plane::{Program, Watchdog, eventually, is_running};
 /// Longer than any test, so that only a kill ends it.
 const SLEEP_SECONDS: &str = "3600";
 
+/// Starts a program that ends when it is killed, and what kills it.
+fn sleeper(folder: &Path) -> (Watchdog, Program) {
+    let mut watchdog = Watchdog::spawn(folder).unwrap();
+    let log = folder.join("sleep.log");
+    let seconds = [SLEEP_SECONDS.to_owned()];
+    let program = Program::spawn(&mut watchdog, "sleep", "/bin".as_ref(), &seconds, log);
+    (watchdog, program.unwrap())
+}
+
 #[test]
 fn programs_and_watchdog_are_gone_after_drop() {
     let folder = tempfile::tempdir().unwrap();
-    let mut watchdog = Watchdog::spawn(folder.path()).unwrap();
-    let log = folder.path().join("sleep.log");
-    let program =
-        Program::spawn(&mut watchdog, "sleep", "/bin".as_ref(), &[SLEEP_SECONDS.into()], log)
-            .unwrap();
+    let (watchdog, program) = sleeper(folder.path());
     let processes = [program.id(), watchdog.id()];
     assert!(processes.iter().all(|process| is_running(*process)));
     drop(program);
@@ -74,11 +80,7 @@ async fn programs_die_and_the_folder_goes_when_the_test_process_is_killed() {
 #[ignore = "the other half of the test above, which starts and kills it"]
 fn victim() {
     let folder = tempfile::tempdir().unwrap();
-    let mut watchdog = Watchdog::spawn(folder.path()).unwrap();
-    let log = folder.path().join("sleep.log");
-    let program =
-        Program::spawn(&mut watchdog, "sleep", "/bin".as_ref(), &[SLEEP_SECONDS.into()], log)
-            .unwrap();
+    let (watchdog, program) = sleeper(folder.path());
     let facts =
         format!("\nvictim: {} {} {}\n", program.id(), watchdog.id(), folder.path().display());
     let mut output = std::io::stdout();

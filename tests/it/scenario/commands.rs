@@ -10,6 +10,7 @@ use super::file::Step;
 use super::ground::NAMESPACE;
 use super::world::World;
 use super::{facts, nodes, resources, view, workloads};
+pub use crate::control_plane::plane::with_causes;
 
 /// What a command prints, or why it failed.
 pub type Printed = Result<String, String>;
@@ -43,7 +44,7 @@ pub async fn run(world: &mut World, step: &Step) -> Printed {
         ["go"] => {
             let client = world.ground.client("person");
             let lifted = go(&client, NAMESPACE, world.clock).await;
-            lifted.map(|_| String::new()).map_err(|error| chain(&error))
+            lifted.map(|_| String::new()).map_err(|error| with_causes(&error))
         }
         ["start", flags @ ..] => world.start(flags).and_then(|()| done()),
         ["stop"] => {
@@ -97,7 +98,7 @@ async fn stop_all(world: &World) -> Printed {
     match stop_all_and_wait(&client, NAMESPACE, world.clock, &note, patience).await {
         Ok(InForce::Obeyed) => done(),
         Ok(other) => Err(format!("{other:?}")),
-        Err(error) => Err(chain(&error)),
+        Err(error) => Err(with_causes(&error)),
     }
 }
 
@@ -119,26 +120,15 @@ async fn accept(world: &World) -> Printed {
 async fn approve(world: &World, rollout: &str) -> Printed {
     let client = world.ground.client("person");
     let seen = selection(&client, NAMESPACE, rollout, world.clock).await;
-    let seen = seen.map_err(|error| chain(&error))?.ok_or("there is no such rollout")?;
+    let seen = seen.map_err(|error| with_causes(&error))?.ok_or("there is no such rollout")?;
     let breadth = seen.breadth.as_ref().ok_or("there is nothing to approve")?;
     let said = if seen.approved { "it was approved before" } else { "approved" };
     let said = format!("{said}: {breadth}");
     let approved = approve_seen(&client, NAMESPACE, rollout, &seen, world.clock).await;
-    approved.map(|()| said).map_err(|error| chain(&error))
+    approved.map(|()| said).map_err(|error| with_causes(&error))
 }
 
 /// Splits `NAMESPACE/NAME`.
 pub fn in_namespace(name: &str) -> Result<(&str, &str), String> {
     name.split_once('/').ok_or_else(|| format!("{name} names no namespace: write NAMESPACE/NAME"))
-}
-
-/// Returns an error with its causes.
-pub fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        text = format!("{text}: {error}");
-        cause = error.source();
-    }
-    text
 }

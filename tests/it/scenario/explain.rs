@@ -9,7 +9,7 @@ use nodewright::model::{Input, NodeRules};
 use nodewright::report::explain;
 use tokio_util::sync::CancellationToken;
 
-use super::commands::{Printed, chain};
+use super::commands::{Printed, with_causes};
 use super::ground::NAMESPACE;
 use super::world::{World, floor};
 
@@ -23,7 +23,7 @@ pub async fn resource(world: &World, name: &str, flags: &[&str]) -> Printed {
     listed.await.map_err(|_elapsed| "the API server has not listed everything".to_owned())?;
     let view = observer.observe();
     let states = SourceStates::new(world.ground.client("explain"), NAMESPACE, world.clock);
-    let source = states.read().await.map_err(|error| chain(&error))?;
+    let source = states.read().await.map_err(|error| with_causes(&error))?;
     shutdown.cancel();
     tasks.shutdown().await;
     let resources: Vec<_> = view.nodewrights.values().map(|it| it.as_ref().clone()).collect();

@@ -11,7 +11,7 @@ use nodewright::cluster::retry::{failed_visits, retry as try_again};
 use nodewright::sim::scene::{NodeGroup, Scene};
 use serde_json::{Value, json};
 
-use super::commands::{Printed, chain};
+use super::commands::{Printed, with_causes};
 use super::world::World;
 
 /// GPUs of every node.
@@ -75,13 +75,14 @@ pub async fn run(world: &World, words: &[&str], input: &str) -> Option<Printed> 
 async fn reset(world: &World, node: &str, rollout: &str) -> Printed {
     let client = world.ground.client("person");
     let gone = reset_node(&client, node, rollout, None, world.clock).await;
-    gone.map_err(|error| chain(&error)).map(|_| String::new())
+    gone.map_err(|error| with_causes(&error)).map(|_| String::new())
 }
 
 /// As `nodewright reset` does.
 async fn reset_all(world: &World, rollout: &str) -> Printed {
     let client = world.ground.client("person");
-    let found = recorded(&client, rollout, world.clock).await.map_err(|error| chain(&error))?;
+    let found =
+        recorded(&client, rollout, world.clock).await.map_err(|error| with_causes(&error))?;
     for found in found {
         reset(world, &found.node, rollout).await?;
     }
@@ -92,17 +93,18 @@ async fn reset_all(world: &World, rollout: &str) -> Printed {
 async fn again(world: &World, rollout: &str) -> Printed {
     let client = world.ground.client("person");
     let before = reset_batches(&client, rollout, world.clock).await;
-    let before = before.map_err(|error| chain(&error))?;
+    let before = before.map_err(|error| with_causes(&error))?;
     before.map(|_| String::new()).ok_or_else(|| format!("there is no resource {rollout}"))
 }
 
 /// As `nodewright retry` does.
 async fn retry(world: &World, node: &str, rollout: &str) -> Printed {
     let client = world.ground.client("person");
-    let failed = failed_visits(&client, node, world.clock).await.map_err(|error| chain(&error))?;
+    let failed =
+        failed_visits(&client, node, world.clock).await.map_err(|error| with_causes(&error))?;
     let visit = failed.into_iter().flatten().find(|visit| visit.rollout == *rollout);
     let visit = visit.ok_or_else(|| format!("no visit of {rollout} failed on {node}"))?;
-    try_again(&client, &visit, world.clock).await.map_err(|error| chain(&error))?;
+    try_again(&client, &visit, world.clock).await.map_err(|error| with_causes(&error))?;
     Ok(String::new())
 }
 
@@ -117,7 +119,7 @@ async fn nodes(world: &World, prefix: &str, count: &str, labels: &[&str]) -> Pri
     for (key, value) in labels.iter().filter_map(|label| label.split_once('=')) {
         group = group.label(key, value);
     }
-    let names = world.scene().add_nodes(&group).await.map_err(|error| chain(&error))?;
+    let names = world.scene().add_nodes(&group).await.map_err(|error| with_causes(&error))?;
     for name in &names {
         until_ready(world, name).await?;
     }
@@ -147,7 +149,7 @@ pub fn is_of_kubernetes(taint: &Taint) -> bool {
 
 async fn drop_node(world: &World, node: &str) -> Printed {
     let api = api(world);
-    api.delete(node, &DeleteParams::default()).await.map_err(|error| chain(&error))?;
+    api.delete(node, &DeleteParams::default()).await.map_err(|error| with_causes(&error))?;
     let is_gone = async || matches!(api.get_opt(node).await, Ok(None)).then_some(());
     world.eventually(is_gone).await?;
     Ok(String::new())
@@ -155,7 +157,7 @@ async fn drop_node(world: &World, node: &str) -> Printed {
 
 /// The host is given back and another one joins under its name, with the same labels.
 async fn replace_node(world: &World, node: &str) -> Printed {
-    let labels = api(world).get(node).await.map_err(|error| chain(&error))?.labels().clone();
+    let labels = api(world).get(node).await.map_err(|error| with_causes(&error))?.labels().clone();
     drop_node(world, node).await?;
     let (prefix, number) = node.rsplit_once('-').ok_or("its name has no number")?;
     if number != "001" {
@@ -167,7 +169,7 @@ async fn replace_node(world: &World, node: &str) -> Printed {
     }
     // Another seed is another machine.
     let scene = Scene::new(world.ground.client("test"), world.clock, 2);
-    scene.add_nodes(&group).await.map_err(|error| chain(&error))?;
+    scene.add_nodes(&group).await.map_err(|error| with_causes(&error))?;
     until_ready(world, node).await?;
     Ok(String::new())
 }
@@ -180,7 +182,7 @@ async fn change(world: &World, node: &str, who: &str, change: Value) -> Printed 
     let field_manager = Some(who.to_owned());
     let parameters = PatchParams { field_manager, ..PatchParams::default() };
     let changed = api(world).patch(node, &parameters, &Patch::Merge(change)).await;
-    changed.map(|_| String::new()).map_err(|error| chain(&error))
+    changed.map(|_| String::new()).map_err(|error| with_causes(&error))
 }
 
 async fn taint(world: &World, node: &str, text: &str) -> Printed {
@@ -219,9 +221,9 @@ async fn entries(
     let key = keys::node_state(rollout);
     rewrite(world, node, |node| {
         let text = node.annotations().get(&key).map_or("{}", String::as_str);
-        let mut entries = serde_json::from_str(text).map_err(|error| chain(&error))?;
+        let mut entries = serde_json::from_str(text).map_err(|error| with_causes(&error))?;
         edit(&mut entries)?;
-        let text = serde_json::to_string(&entries).map_err(|error| chain(&error))?;
+        let text = serde_json::to_string(&entries).map_err(|error| with_causes(&error))?;
         node.annotations_mut().insert(key.clone(), text);
         Ok(())
     })
@@ -238,11 +240,11 @@ async fn rewrite(
     let parameters =
         PostParams { field_manager: Some("kubectl".to_owned()), ..PostParams::default() };
     loop {
-        let mut node = api.get(name).await.map_err(|error| chain(&error))?;
+        let mut node = api.get(name).await.map_err(|error| with_causes(&error))?;
         edit(&mut node)?;
         match api.replace(name, &parameters, &node).await {
             Err(kube::Error::Api(status)) if status.is_conflict() => {}
-            other => return other.map(|_| String::new()).map_err(|error| chain(&error)),
+            other => return other.map(|_| String::new()).map_err(|error| with_causes(&error)),
         }
     }
 }

@@ -7,7 +7,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-use super::commands::{Printed, chain};
+use super::commands::{Printed, with_causes};
 use super::world::World;
 
 /// Who writes.
@@ -28,7 +28,7 @@ pub async fn run(world: &World, words: &[&str], input: &str) -> Option<Printed> 
         },
         ["patch", resource] => match serde_yaml::from_str::<Value>(input) {
             Ok(change) => patch(world, resource, change).await,
-            Err(error) => Err(chain(&error)),
+            Err(error) => Err(with_causes(&error)),
         },
         ["pause", resource] => annotate(world, resource, keys::PAUSE, json!("true")).await,
         ["resume", resource] => annotate(world, resource, keys::PAUSE, Value::Null).await,
@@ -36,7 +36,7 @@ pub async fn run(world: &World, words: &[&str], input: &str) -> Option<Printed> 
         ["enable", resource] => annotate(world, resource, keys::DISABLE, Value::Null).await,
         ["delete", resource] => {
             let deleted = nodewrights(world).delete(resource, &DeleteParams::background()).await;
-            deleted.map(|_| String::new()).map_err(|error| chain(&error))
+            deleted.map(|_| String::new()).map_err(|error| with_causes(&error))
         }
         _ => return None,
     })
@@ -51,7 +51,7 @@ enum ApplyError {
 }
 
 async fn applied(world: &World, input: &str) -> Result<(), ApplyError> {
-    let broken = |error: &dyn std::error::Error| ApplyError::Broken(chain(error));
+    let broken = |error: &dyn std::error::Error| ApplyError::Broken(with_causes(error));
     let object: Value = serde_yaml::from_str(input).map_err(|error| broken(&error))?;
     match object["kind"].as_str() {
         Some("NodeWright") => put::<NodeWright>(world, object).await,
@@ -67,14 +67,14 @@ where
 {
     let refused = |error: kube::Error| match error {
         kube::Error::Api(status) => ApplyError::Refused(status.code, status.message),
-        error => ApplyError::Broken(chain(&error)),
+        error => ApplyError::Broken(with_causes(&error)),
     };
     let name = object["metadata"]["name"].as_str().unwrap_or_default().to_owned();
     // As JSON, so that the server sees what was written and not what our types make of it.
     let api: Api<kube::api::DynamicObject> =
         Api::all_with(world.ground.client("person"), &kube::api::ApiResource::erase::<K>(&()));
     let typed = serde_json::from_value(object.clone());
-    let typed = typed.map_err(|error| ApplyError::Broken(chain(&error)))?;
+    let typed = typed.map_err(|error| ApplyError::Broken(with_causes(&error)))?;
     let parameters = PostParams { field_manager: Some(PERSON.to_owned()), ..PostParams::default() };
     match api.create(&parameters, &typed).await {
         Err(kube::Error::Api(status)) if status.is_already_exists() => {}
@@ -98,7 +98,7 @@ async fn patch(world: &World, resource: &str, change: Value) -> Printed {
     let parameters =
         PatchParams { field_manager: Some(PERSON.to_owned()), ..PatchParams::default() };
     let changed = nodewrights(world).patch(resource, &parameters, &Patch::Merge(change)).await;
-    changed.map(|_| String::new()).map_err(|error| chain(&error))
+    changed.map(|_| String::new()).map_err(|error| with_causes(&error))
 }
 
 /// Returns whether the daemon has completed the resource as it is now, not as it was.

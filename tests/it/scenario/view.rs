@@ -12,7 +12,7 @@ use nodewright::sim::keys::REBOOTS;
 use nodewright::sim::kubelet::Run;
 use serde_json::Value;
 
-use super::commands::{Printed, chain, in_namespace};
+use super::commands::{Printed, in_namespace, with_causes};
 use super::ground::NAMESPACE;
 use super::world::World;
 use super::{explain, facts, nodes, resources};
@@ -27,7 +27,8 @@ pub async fn show(world: &World, fact: &[&str]) -> Printed {
     match fact {
         ["nodes"] => {
             let nodes: Api<Node> = Api::all(world.ground.client("test"));
-            let nodes = nodes.list(&ListParams::default()).await.map_err(|error| chain(&error))?;
+            let nodes =
+                nodes.list(&ListParams::default()).await.map_err(|error| with_causes(&error))?;
             Ok(nodes.items.iter().map(line_of).collect::<Vec<_>>().join("\n"))
         }
         // How often an image is asked for depends on time: a pull is believed for an hour, and goes
@@ -61,7 +62,7 @@ pub async fn show(world: &World, fact: &[&str]) -> Printed {
         ["evicted", pod] => {
             let (namespace, name) = in_namespace(pod)?;
             let pods: Api<Pod> = Api::namespaced(world.ground.client("test"), namespace);
-            let pod = pods.get_opt(name).await.map_err(|error| chain(&error))?;
+            let pod = pods.get_opt(name).await.map_err(|error| with_causes(&error))?;
             Ok(if pod.is_some() { "it stayed" } else { "it was moved" }.to_owned())
         }
         _ => Err("there is no such fact to show; see scenario/facts.rs".to_owned()),
@@ -123,7 +124,7 @@ fn runs(world: &World, node: &str, is_shown: impl Fn(&str) -> bool) -> String {
 /// Returns the conditions of a resource, one a line.
 pub async fn conditions(world: &World, rollout: &str) -> Printed {
     let resource = resources::nodewrights(world).get(rollout).await;
-    let resource = resource.map_err(|error| chain(&error))?;
+    let resource = resource.map_err(|error| with_causes(&error))?;
     let conditions = resource.status.map(|status| status.conditions).unwrap_or_default();
     // The mirrored ones say the same again, and which start was the last depends on timing.
     let told = conditions
@@ -138,7 +139,7 @@ pub async fn conditions(world: &World, rollout: &str) -> Printed {
 
 async fn packages(world: &World) -> Printed {
     let list = resources::nodewrights(world).list(&ListParams::default()).await;
-    let lines = list.map_err(|error| chain(&error))?.items.into_iter().map(|resource| {
+    let lines = list.map_err(|error| with_causes(&error))?.items.into_iter().map(|resource| {
         let packages = resource.spec.packages.iter();
         let packages = packages.map(|(name, package)| format!("{name}|{}", package.version));
         format!("{}: {}", resource.name_any(), packages.collect::<Vec<_>>().join(", "))
@@ -149,11 +150,11 @@ async fn packages(world: &World) -> Printed {
 /// Returns how many nodes each batch of each compartment had, as the nodes say.
 async fn batches(world: &World, rollout: &str) -> Printed {
     let nodes: Api<Node> = Api::all(world.ground.client("test"));
-    let nodes = nodes.list(&ListParams::default()).await.map_err(|error| chain(&error))?;
+    let nodes = nodes.list(&ListParams::default()).await.map_err(|error| with_causes(&error))?;
     let mut compartments: BTreeMap<String, BTreeMap<u64, usize>> = BTreeMap::new();
     for node in nodes.items {
         let Some(record) = node.annotations().get(&keys::rollout(rollout)) else { continue };
-        let record: Value = serde_json::from_str(record).map_err(|error| chain(&error))?;
+        let record: Value = serde_json::from_str(record).map_err(|error| with_causes(&error))?;
         let name = record["compartment"].as_str().unwrap_or("?").to_owned();
         let batches = compartments.entry(name).or_default();
         *batches.entry(record["batch"].as_u64().unwrap_or(0)).or_default() += 1;
@@ -167,7 +168,8 @@ async fn batches(world: &World, rollout: &str) -> Printed {
 
 /// Returns each compartment of a resource, as its status says.
 pub async fn compartments(world: &World, rollout: &str) -> Printed {
-    let found = resources::nodewrights(world).get(rollout).await.map_err(|error| chain(&error))?;
+    let found =
+        resources::nodewrights(world).get(rollout).await.map_err(|error| with_causes(&error))?;
     let statuses = found.status.unwrap_or_default().compartment_statuses;
     let lines = statuses.into_iter().map(|(name, status)| {
         let CompartmentStatus { matched, ceiling, completed, batch_state, .. } = status;
@@ -191,7 +193,7 @@ pub async fn compartments(world: &World, rollout: &str) -> Printed {
 /// matter of `daemon::conditions`.
 async fn marks(world: &World, node: &str) -> Printed {
     let api: Api<Node> = Api::all(world.ground.client("test"));
-    let node = api.get(node).await.map_err(|error| chain(&error))?;
+    let node = api.get(node).await.map_err(|error| with_causes(&error))?;
     let is_ours =
         |key: &&String| key.starts_with(keys::PREFIX) || key.starts_with(keys::LEGACY_PREFIX);
     let annotations = node.annotations().keys().filter(is_ours);
@@ -205,7 +207,8 @@ async fn marks(world: &World, node: &str) -> Printed {
 pub async fn left(world: &World) -> Printed {
     let executors = executors(world, None).await?.len();
     let config_maps: Api<ConfigMap> = Api::namespaced(world.ground.client("test"), NAMESPACE);
-    let list = config_maps.list(&ListParams::default()).await.map_err(|error| chain(&error))?;
+    let list =
+        config_maps.list(&ListParams::default()).await.map_err(|error| with_causes(&error))?;
     let names: Vec<String> = list.items.iter().map(ResourceExt::name_any).collect();
     let ours: Vec<&String> =
         names.iter().filter(|name| !STANDING.contains(&name.as_str())).collect();
@@ -218,7 +221,7 @@ pub async fn left(world: &World) -> Printed {
 pub async fn executors(world: &World, node: impl Into<Option<&str>>) -> Result<Vec<Pod>, String> {
     let pods: Api<Pod> = Api::namespaced(world.ground.client("test"), NAMESPACE);
     let list = pods.list(&ListParams::default().labels(keys::NAME)).await;
-    let mut pods = list.map(|list| list.items).map_err(|error| chain(&error))?;
+    let mut pods = list.map(|list| list.items).map_err(|error| with_causes(&error))?;
     if let Some(node) = node.into() {
         let of = |pod: &Pod| pod.spec.as_ref().and_then(|spec| spec.node_name.clone());
         pods.retain(|pod| of(pod).as_deref() == Some(node));

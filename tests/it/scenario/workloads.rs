@@ -8,7 +8,7 @@ use nodewright::sim::kubelet::Pull;
 use nodewright::sim::scene::{Budget, Owner, Workload};
 use serde_json::{Value, json};
 
-use super::commands::{Printed, chain, in_namespace};
+use super::commands::{Printed, in_namespace, with_causes};
 use super::ground::{Ground, NAMESPACE};
 use super::view;
 use super::world::World;
@@ -72,7 +72,7 @@ pub async fn run(world: &World, words: &[&str]) -> Option<Printed> {
 async fn kill_executors(world: &World, node: &str) -> Printed {
     for pod in view::executors(world, node).await? {
         let deleted = executors(world).delete(&pod.name_any(), &DeleteParams::default()).await;
-        deleted.map_err(|error| chain(&error))?;
+        deleted.map_err(|error| with_causes(&error))?;
     }
     Ok(String::new())
 }
@@ -84,7 +84,7 @@ async fn hold_executors(world: &World, node: &str, finalizers: Value) -> Printed
         match held {
             // One that was on its way out is gone with its last finalizer.
             Err(kube::Error::Api(status)) if status.is_not_found() => {}
-            other => drop(other.map_err(|error| chain(&error))?),
+            other => drop(other.map_err(|error| with_causes(&error))?),
         }
     }
     Ok(String::new())
@@ -108,7 +108,7 @@ async fn workload(world: &World, pod: &str, node: &str, options: &[&str]) -> Pri
             _ => workload.label(key, value),
         };
     }
-    world.scene().add_workload(&workload).await.map_err(|error| chain(&error))?;
+    world.scene().add_workload(&workload).await.map_err(|error| with_causes(&error))?;
     let pods: Api<Pod> = Api::namespaced(world.ground.client("test"), namespace);
     world
         .eventually(async || {
@@ -124,7 +124,7 @@ async fn finish(world: &World, pod: &str) -> Printed {
     let pods: Api<Pod> = Api::namespaced(world.ground.client("kubelet"), namespace);
     let status = json!({"status": {"phase": "Succeeded"}});
     let ended = pods.patch_status(name, &PatchParams::default(), &Patch::Merge(status)).await;
-    ended.map(|_| String::new()).map_err(|error| chain(&error))
+    ended.map(|_| String::new()).map_err(|error| with_causes(&error))
 }
 
 async fn add_budget(world: &World, budget: &str, options: &[&str]) -> Printed {
@@ -135,7 +135,7 @@ async fn add_budget(world: &World, budget: &str, options: &[&str]) -> Printed {
     let (_, least) = amounts.first().ok_or("name how many must stay: min=1")?;
     let rule = Budget::MinAvailable((*least).to_owned());
     let added = world.scene().add_budget(namespace, name, &labels, &rule).await;
-    added.map_err(|error| chain(&error))?;
+    added.map_err(|error| with_causes(&error))?;
     let budgets: Api<PodDisruptionBudget> = budgets(world.ground.client("test"), namespace);
     if matches!(world.ground, Ground::Embedded(_)) {
         // It counts when it is asked for an eviction; a controller counts when it gets to it.
@@ -154,7 +154,7 @@ async fn drop_budget(world: &World, budget: &str) -> Printed {
     let (namespace, name) = in_namespace(budget)?;
     let budgets = budgets(world.ground.client("test"), namespace);
     let dropped = budgets.delete(name, &DeleteParams::default()).await;
-    dropped.map(|_| String::new()).map_err(|error| chain(&error))
+    dropped.map(|_| String::new()).map_err(|error| with_causes(&error))
 }
 
 fn budgets(client: Client, namespace: &str) -> Api<PodDisruptionBudget> {
