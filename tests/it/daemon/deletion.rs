@@ -87,6 +87,8 @@ async fn pruned_from_git_and_put_back_at_once() {
     let before = nodewrights(&fleet).get("tuning").await.expect("there").uid();
     fleet.push(&[("other.yaml", &other)]);
     assert_gone(&fleet, Duration::from_mins(10)).await;
+    // The object may be gone before the daemon says so; what it said before is complete, too.
+    until(&daemon, fleet.clock, |state| state.rollouts.len() == 1).await;
     fleet.push(&[("gpu.yaml", &motd), ("other.yaml", &other)]);
     until(&daemon, fleet.clock, |state| is_complete(state) && state.rollouts.len() == 2).await;
     let after = nodewrights(&fleet).get("tuning").await.expect("there").uid();
