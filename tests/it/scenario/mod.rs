@@ -83,6 +83,7 @@ use std::panic::resume_unwind;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use futures::future::join_all;
 use nodewright::clock::Clock;
 
 use crate::control_plane::ControlPlane;
@@ -162,16 +163,24 @@ fn play_embedded(scenario: &file::Scenario) -> Result<file::Scenario, String> {
     })
 }
 
-/// Runs every scenario on a control plane, one after the other, and cleans up between them.
-pub async fn check_all_on(plane: Arc<ControlPlane>) {
-    let ground = Ground::real(plane).await;
+/// Runs every scenario on the control planes, on each one after the other, and cleans up between
+/// them.
+pub async fn check_all_on(planes: Vec<ControlPlane>) {
     let scenarios = file::all();
-    let mut played = Vec::new();
-    for scenario in &scenarios {
-        let clock = Clock::starting_at(Clock::real().now(), SPEED_ON_REAL);
-        played.push(play(scenario, ground.clone(), clock, PATIENCE_REAL).await);
-        ground.clear().await;
-    }
+    let queue = Mutex::new(scenarios.iter().enumerate());
+    let next = || queue.lock().unwrap_or_else(PoisonError::into_inner).next();
+    let work = planes.into_iter().map(async |plane| {
+        let ground = Ground::real(Arc::new(plane)).await;
+        let mut played = Vec::new();
+        while let Some((at, scenario)) = next() {
+            let clock = Clock::starting_at(Clock::real().now(), SPEED_ON_REAL);
+            played.push((at, play(scenario, ground.clone(), clock, PATIENCE_REAL).await));
+            ground.clear().await;
+        }
+        played
+    });
+    let played: BTreeMap<usize, _> = join_all(work).await.into_iter().flatten().collect();
+    let played: Vec<_> = played.into_values().collect();
     check(&scenarios, &played);
 }
 
