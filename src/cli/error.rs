@@ -94,9 +94,15 @@ impl CliError {
     pub fn report(&self) -> String {
         let Self { kind: _, source, hints } = self;
         let mut text = format!("error: {source}\n");
+        let mut said = source.to_string();
         let mut cause = source.source();
         while let Some(error) = cause {
-            text.push_str(&format!("  caused by: {error}\n"));
+            // Errors of some libraries already end with what caused them.
+            let why = error.to_string();
+            if !said.contains(&why) {
+                text.push_str(&format!("  caused by: {why}\n"));
+                said = why;
+            }
             cause = error.source();
         }
         for hint in hints {
