@@ -11,7 +11,7 @@ use serde::de::value::{Error as ValueError, StrDeserializer};
 
 use super::legacy;
 use crate::api::keys;
-use crate::model::{CordonMark, NodeRollout, RECORD_VERSION, Record, Shared, StatusWord};
+use crate::model::{CordonMark, Entries, NodeRollout, RECORD_VERSION, Record, Shared, StatusWord};
 
 /// The value of marks.
 pub const MARK: &str = "true";
@@ -51,8 +51,10 @@ fn rollout_of<'a>(key: &'a str, prefix: &str) -> Option<&'a str> {
 
 fn read_entries(into: &mut NodeRollout, text: &str) {
     into.entries_text = Some(text.to_owned());
-    match serde_json::from_str(text) {
-        Ok(entries) => into.entries = entries,
+    match serde_json::from_str::<Entries>(text) {
+        Ok(entries) => {
+            (into.left, into.entries) = entries.into_iter().partition(|(_, it)| it.left.is_some());
+        }
         Err(error) => note_malformed(into, "nodeState", &error.to_string()),
     }
 }

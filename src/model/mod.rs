@@ -47,7 +47,9 @@ pub use memory::{
     BatchState, CompartmentStatus, CompletedPackages, Condition, Memory, OpenBatch, Status,
     StatusWord, Timings,
 };
-pub use node::{AtRelease, Claim, CordonMark, Node, NodeRollout, Taint, TaintEffect};
+pub use node::{
+    AtRelease, Claim, CordonMark, HOST_LOST_AFTER, Node, NodeRollout, Taint, TaintEffect,
+};
 pub use node_names::NodeNames;
 pub use outlook::{
     BatchNow, Batches, FAILED_NAMES_MAX, Outlook, StopCause, StopRule, StopRuleBy, Stopped,
@@ -58,7 +60,9 @@ pub use pattern::Pattern;
 pub use pod::{Controller, Pod, PodPhase, PodRef};
 pub use policy::{Compartment, Growth, Pace, Policy, Strategy};
 pub use reason::{Reason, Verdict, VerdictKind};
-pub use record::{Entries, Entry, InterruptRecord, Outcome, Phase, RECORD_VERSION, Record};
+pub use record::{
+    Entries, Entry, FORGOTTEN, InterruptRecord, Outcome, Phase, RECORD_VERSION, Record,
+};
 pub use shared::Shared;
 pub use stage::{Stage, State};
 pub use upstream::{UpstreamKind, UpstreamMaps, UpstreamRef, UpstreamStatus, UpstreamWork};

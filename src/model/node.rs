@@ -1,11 +1,16 @@
 //! A node as the daemon sees it: only the fields something depends on.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use super::{Entries, Outcome, Record, Shared, StatusWord};
+
+/// How long a host may be down before nothing that we began there is waited for any more. Large GPU
+/// hosts take 10 to 20 minutes for memory training and firmware; an hour is past every one we know.
+pub const HOST_LOST_AFTER: Duration = Duration::from_hours(1);
 
 /// What a taint does to pods that do not tolerate it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -66,6 +71,10 @@ pub enum CordonMark {
 pub struct NodeRollout {
     /// Parsed `nodeState_<cr>`; empty when the annotation is absent.
     pub entries: Entries,
+    /// Entries of `nodeState_<cr>` that a person let go of: they are named for people, and nothing
+    /// counts on them. The first patch of the entries takes them away.
+    #[serde(default)]
+    pub left: Entries,
     /// `nodeState_<cr>` as it stands, tested by every progress patch.
     pub entries_text: Option<String>,
     /// Parsed `rollout_<cr>`, not yet checked against the live UIDs.

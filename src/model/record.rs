@@ -12,6 +12,9 @@ use super::{Interrupt, InterruptKind, PackageId, Stage, State};
 /// Layout of [`Record`] that this code writes.
 pub const RECORD_VERSION: u32 = 1;
 
+/// [`Record::reason`] of a visit that a person closed with `nodewright forget`.
+pub const FORGOTTEN: &str = "Forgotten";
+
 /// Entries of one rollout on one node, the annotation `nodeState_<cr>`.
 pub type Entries = BTreeMap<PackageId, Entry>;
 
@@ -51,6 +54,10 @@ pub struct Entry {
     /// When stage and state became what they are.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub since: Option<Timestamp>,
+    /// When a person let the node go (`nodewright forget`): the package may be on the host, and
+    /// nothing counts on it. Such entries are read into [`super::NodeRollout::left`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub left: Option<Timestamp>,
     /// What others wrote beside it.
     #[serde(flatten)]
     pub other: BTreeMap<String, Value>,
@@ -227,6 +234,11 @@ impl Record {
     /// Returns whether the visit is still going on.
     pub fn is_open(&self) -> bool {
         self.outcome.is_none()
+    }
+
+    /// Returns whether a person let the node go with `nodewright forget`, and no visit was since.
+    pub fn is_forgotten(&self) -> bool {
+        self.outcome == Some(Outcome::Released) && self.reason.as_deref() == Some(FORGOTTEN)
     }
 
     /// Returns whether the visit has changed the entry.

@@ -223,7 +223,8 @@ fn deletion_blocked(scope: &Scope<'_>, verdicts: &Verdicts) -> Option<Condition>
         }),
         (
             "NodesNotEligible",
-            "make the node eligible, delete it, or set uninstall.enabled to false",
+            "make the node eligible, delete it, or set uninstall.enabled to false; one that never \
+             comes back is let go by nodewright forget node/NAME",
             |it| {
                 matches!(
                     it,

@@ -241,7 +241,7 @@ pub(crate) fn release_unreadable<'a>(scope: &Scope<'a>, node: &'a Node, plan: &m
     }
 }
 
-fn release_when_safe(
+pub(crate) fn release_when_safe(
     input: &Input,
     node: &Node,
     rollout: &str,
@@ -328,7 +328,8 @@ fn cleaning(node: &Node, rollout: &str) -> Option<Action> {
     let state = node.rollouts.get(rollout)?;
     let record = state.record.as_ref();
     let is_replaced = record.is_some_and(|record| leave::replaced(record, node).is_some());
-    let keep_entries = (!state.entries.is_empty() && !is_replaced) || state.malformed.is_some();
+    let is_empty = state.entries.is_empty() && state.left.is_empty();
+    let keep_entries = (!is_empty && !is_replaced) || state.malformed.is_some();
     let dirty = state.record_text.is_some()
         || state.status.is_some()
         || state.drain_start.is_some()

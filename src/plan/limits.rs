@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 
+use crate::model::HOST_LOST_AFTER;
+
 /// Attempts at a stage before the node counts as erroring: upstream's back-off limit of 3 and the
 /// first try (upstream contract B.16).
 pub(crate) const ATTEMPTS_MAX: i32 = 4;
@@ -36,9 +38,8 @@ pub(crate) const CORDON_REFLEX: Duration = Duration::from_secs(10);
 /// How often a cordon that a controller lifts is put back in one visit (design §6).
 pub(crate) const RECORDONS_MAX: u32 = 3;
 
-/// Longest time for a node to come back from a reboot. Large GPU hosts take 10 to 20 minutes for
-/// memory training and firmware; an hour is past every one we know.
-pub(crate) const REBOOT_DEADLINE: Duration = Duration::from_hours(1);
+/// Longest time for a node to come back from a reboot.
+pub(crate) const REBOOT_DEADLINE: Duration = HOST_LOST_AFTER;
 
 /// How long a kubelet may take to start a pod before people are told: pulls of large images and a
 /// busy kubelet take tens of seconds.

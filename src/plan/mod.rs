@@ -7,14 +7,14 @@
 //!
 //! One file per question: what is due (`due`), who may be picked (`select`), how many (`batch`, in
 //! `compartments`, by the arithmetic of `pace`, with one node at first: `first_use`), what is to
-//! come (`outlook`),
-//! what happens on a node next (`visit`, by the table in `lifecycle`), what ends its visit early
-//! (`leave`, `deletion`), what keeps it from happening (`drain`, `pull`), who else works there
-//! (`claims`), which taints it has (`taints`), what a reboot took away (`reapply`), whether its
-//! GPUs are back (`gpus`), which nodes are in repair (`repair`), what nodes get that join what was
-//! stopped (`joiners`), what is new to the cluster (`first_use`), which resources cannot be read
-//! (`invalid`), what to show (`status`), what upstream's operator left (`takeover`), what is left
-//! over (`cleanup`); and a second opinion that knows none of it (`audit`).
+//! come (`outlook`), what happens on a node next (`visit`, by the table in `lifecycle`), what ends
+//! its visit early (`leave`, `deletion`), what keeps it from happening (`drain`, `pull`), who else
+//! works there (`claims`), which taints it has (`taints`), what a reboot took away (`reapply`),
+//! whether its GPUs are back (`gpus`), which nodes are in repair (`repair`) or were let go of by a
+//! person (`forgotten`), what nodes get that join what was stopped (`joiners`), what is new to the
+//! cluster (`first_use`), which resources cannot be read (`invalid`), what to show (`status`), what
+//! upstream's operator left (`takeover`), what is left over (`cleanup`); and a second opinion that
+//! knows none of it (`audit`).
 #![warn(clippy::wildcard_enum_match_arm)]
 
 mod audit;
@@ -27,6 +27,7 @@ mod deletion;
 mod drain;
 mod due;
 mod first_use;
+mod forgotten;
 mod gpus;
 mod invalid;
 mod joiners;

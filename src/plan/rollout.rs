@@ -7,7 +7,8 @@ use super::joiners::Joiners;
 use super::lifecycle::{Seen, Step};
 use super::select::{Scope, node_block, pick_block, rollout_hold, working_rollout};
 use super::{
-    Done, batch, claims, cleanup, deletion, due, protect, repair, status, takeover, visit,
+    Done, batch, claims, cleanup, deletion, due, forgotten, protect, repair, status, takeover,
+    visit,
 };
 use crate::model::{
     Action, CordonMark, Memory, Node, NodePatch, Package, Plan, Reason, SnapshotSpec, Status,
@@ -57,6 +58,8 @@ fn plan_visits<'a>(
                 // Two patches of a node would be one and a Conflict: the next tick lets go.
                 let releasing = if patched.contains(&node.name) {
                     None
+                } else if let Some(ending) = forgotten::let_go(scope, node, plan) {
+                    Some(ending)
                 } else if scope.resource.deleting {
                     deletion::let_go(scope, node, verdict.as_ref(), plan)
                 } else {

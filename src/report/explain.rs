@@ -15,7 +15,8 @@ use jiff::Timestamp;
 use serde::Serialize;
 
 use crate::model::{
-    Entry, Input, Node, Outcome, Phase, Plan, Reason, Record, Rollout, State, Verdict, VerdictKind,
+    Entries, Entry, Input, Node, Outcome, Phase, Plan, Reason, Record, Rollout, State, Verdict,
+    VerdictKind,
 };
 
 use super::concern::{Concern, concern, retried_at, since, way_out_for};
@@ -45,7 +46,7 @@ pub struct NodeStory {
     pub others: Vec<String>,
     /// What each rollout that selects it does there.
     pub rollouts: Vec<Chapter>,
-    /// What rollouts that do not select it, or are gone, left on its host.
+    /// What rollouts left on its host that do not select it, are gone, or let it go.
     pub left: Vec<Left>,
 }
 
@@ -112,15 +113,18 @@ pub fn node(input: &Input, plan: &Plan, revision: Option<&str>, name: &str) -> O
     let is_selected = |rollout: &String| {
         plan.verdicts.get(rollout).is_some_and(|verdicts| verdicts.contains_key(name))
     };
-    let left = node
-        .rollouts
-        .iter()
-        .filter(|(rollout, state)| !is_selected(rollout) && !state.entries.is_empty())
-        .map(|(rollout, state)| Left {
-            rollout: rollout.clone(),
-            why: leftovers::because(input, rollout),
-            on_it: state.entries.values().map(entry_text).collect(),
-        });
+    let left = |rollout: &String, why, entries: &Entries| Left {
+        rollout: rollout.clone(),
+        why,
+        on_it: entries.values().map(entry_text).collect(),
+    };
+    let left = node.rollouts.iter().flat_map(|(rollout, state)| {
+        let unselected = !is_selected(rollout) && !state.entries.is_empty();
+        let because = || left(rollout, leftovers::because(input, rollout), &state.entries);
+        let forgotten = || left(rollout, leftovers::FORGOTTEN, &state.left);
+        let forgotten = (!state.left.is_empty()).then(forgotten);
+        [unselected.then(because), forgotten].into_iter().flatten()
+    });
     Some(NodeStory {
         node: name.to_owned(),
         standing: standing(node),
@@ -269,12 +273,13 @@ fn wanted(rollout: &Rollout) -> String {
 fn entry_text(entry: &Entry) -> String {
     let Entry { name, version, image: _, container_sha: _, stage, state, restarts, .. } = entry;
     let since = entry.since.map(|time| format!(" since {}", moment(time))).unwrap_or_default();
+    let left = entry.left.map(|time| format!(", let go {}", moment(time))).unwrap_or_default();
     let failed = match (state, restarts) {
         (State::Erroring, Some(count)) => format!(", {count} failed attempts"),
         (_, _) => String::new(),
     };
     let state = state.as_str().replace('_', " ");
-    clean(&format!("{name} {version}: {stage} {state}{since}{failed}"), TEXT_MAX_BYTES)
+    clean(&format!("{name} {version}: {stage} {state}{since}{failed}{left}"), TEXT_MAX_BYTES)
 }
 
 fn visit(record: &Record) -> String {

@@ -19,6 +19,8 @@ const DESELECTED: &str = "no longer selects the node: what it installed stays th
 const GONE: &str = "is gone: what it installed stays; a NodeWright of that name takes it up again";
 const UNREADABLE: &str =
     "cannot be read: what it installed stays as it is until its resource is mended";
+pub(super) const FORGOTTEN: &str =
+    "let the node go when somebody asked (nodewright forget): what it installed may still be there";
 const REMOVED: &str = "names it no more, and it has no uninstall";
 
 /// Returns what is left, by rollout, package and version.
@@ -26,16 +28,18 @@ pub(super) fn find(input: &Input) -> Vec<LeftBehind> {
     let mut found: BTreeMap<(&str, PackageId, &'static str), NamedNodes> = BTreeMap::new();
     for node in input.observed.nodes.values() {
         for (rollout, state) in &node.rollouts {
-            if state.entries.is_empty() || input.desired.invalid.contains_key(rollout) {
+            if state.entries.is_empty() && state.left.is_empty() {
                 continue;
             }
             let wanted = selecting(input, node, rollout);
-            for entry in state.entries.values() {
-                let why = match wanted {
-                    Some(wanted) if is_cared_for(input, wanted, entry) => continue,
-                    Some(_) => REMOVED,
-                    None => because(input, rollout),
-                };
+            let cared_for = |entry: &Entry| {
+                let unreadable = input.desired.invalid.contains_key(rollout);
+                unreadable || wanted.is_some_and(|it| is_cared_for(input, it, entry))
+            };
+            let why = wanted.map_or_else(|| because(input, rollout), |_| REMOVED);
+            let kept = state.entries.values().filter(|entry| !cared_for(entry));
+            let forgotten = state.left.values().map(|entry| (entry, FORGOTTEN));
+            for (entry, why) in kept.map(|entry| (entry, why)).chain(forgotten) {
                 let nodes = found.entry((rollout, entry.id(), why)).or_default();
                 nodes.total += 1;
                 if nodes.first.len() < NAMES_MAX {

@@ -97,6 +97,7 @@ fn entry_at(
         snapshot: Some(snapshot),
         untried: before.map_or(puts_there, |before| before.untried),
         since: now,
+        left: None,
         other: before.map(|entry| entry.other.clone()).unwrap_or_default(),
     };
     Some((id, entry))

@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use super::parts::first_stage;
 use super::{End, Images, World};
 use crate::model::{
-    Action, CordonMark, Executor, ExecutorPhase, ExecutorSpec, Group, NodeCleaning, NodePatch,
-    NodeRollout, PatchKind, PodRef, Refusal, Rejection, Snapshot, SnapshotSpec, TaintPatch,
-    UpstreamMaps,
+    Action, CordonMark, Entries, Executor, ExecutorPhase, ExecutorSpec, Group, NodeCleaning,
+    NodePatch, NodeRollout, PatchKind, PodRef, Refusal, Rejection, Snapshot, SnapshotSpec,
+    TaintPatch, UpstreamMaps,
 };
 
 impl World {
@@ -139,8 +139,8 @@ impl World {
         node.cordons.retain(|other| *other != mark);
         let before = node.rollouts.remove(&cleaning.rollout);
         if let Some(before) = before.filter(|_| cleaning.keep_entries) {
-            let NodeRollout { entries, entries_text, .. } = NodeRollout::clone(&before);
-            let kept = NodeRollout { entries, entries_text, ..NodeRollout::default() };
+            let NodeRollout { entries, left, entries_text, .. } = NodeRollout::clone(&before);
+            let kept = NodeRollout { entries, left, entries_text, ..NodeRollout::default() };
             node.rollouts.insert(cleaning.rollout.clone(), kept.into());
         }
         true
@@ -237,11 +237,20 @@ impl World {
     }
 }
 
+/// Returns the annotation that says both.
+pub(super) fn entries_text(entries: &Entries, left: &Entries) -> Option<String> {
+    let all: Entries =
+        left.iter().chain(entries).map(|(id, it)| (id.clone(), it.clone())).collect();
+    serde_json::to_string(&all).ok()
+}
+
 fn patched(state: NodeRollout, patch: &NodePatch) -> NodeRollout {
+    let left = if patch.entries.is_some() { Entries::new() } else { state.left };
     let entries = patch.entries.clone().unwrap_or(state.entries);
     let record = patch.record.clone().or(state.record);
     NodeRollout {
-        entries_text: serde_json::to_string(&entries).ok(),
+        entries_text: entries_text(&entries, &left),
+        left,
         record_text: record.as_ref().and_then(|record| serde_json::to_string(record).ok()),
         entries,
         record,

@@ -1,7 +1,8 @@
 //! Everybody else in the world: people, controllers, the cloud, the pods of others.
 
 use super::World;
-use crate::model::{Node, Resource};
+use super::act::entries_text;
+use crate::model::{Entry, FORGOTTEN, Node, NodeRollout, Outcome, Phase, Resource};
 
 impl World {
     /// Changes a node as anybody may, and its resourceVersion with it.
@@ -34,6 +35,32 @@ impl World {
         self.change_node(name, |node| {
             node.unschedulable = true;
             node.unschedulable_manager = Some(manager.to_owned());
+        });
+    }
+
+    /// A person lets a node go, as `nodewright forget` writes it: what its entries say is left, an
+    /// open or failed visit and the hold of one before are closed.
+    pub fn forget(&mut self, name: &str, rollout: &str) {
+        let now = self.input.now;
+        self.change_node(name, |node| {
+            let marked = node.is_cordoned_by(rollout);
+            let Some(state) = node.rollouts.get(rollout) else { return };
+            let mut state = NodeRollout::clone(state);
+            let gone = std::mem::take(&mut state.entries).into_iter();
+            state.left.extend(gone.map(|(id, entry)| (id, Entry { left: Some(now), ..entry })));
+            state.entries_text = entries_text(&state.entries, &state.left);
+            if let Some(record) = &mut state.record {
+                if marked || matches!(record.outcome, None | Some(Outcome::Erroring)) {
+                    record.outcome = Some(Outcome::Released);
+                    record.phase = Phase::Released;
+                    record.reason = Some(FORGOTTEN.to_owned());
+                    record.interrupts_due.clear();
+                }
+                state.record_text = serde_json::to_string(record).ok();
+            }
+            state.status = None;
+            state.drain_start = None;
+            node.rollouts.insert(rollout.to_owned(), state.into());
         });
     }
 

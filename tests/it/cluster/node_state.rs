@@ -45,6 +45,28 @@ fn everything_of_a_rollout_is_read() {
 }
 
 #[test]
+fn what_a_person_let_go_of_is_told_apart_from_what_is_counted_on() {
+    let entry = |version: &str, left: &str| {
+        format!(
+            r#""a|{version}":{{"name":"a","version":"{version}","image":"i","stage":"config",
+            "state":"complete"{left}}}"#
+        )
+    };
+    let left = r#","left":"2026-03-01T08:00:00Z""#;
+    let text = format!("{{{},{}}}", entry("1.0", left), entry("2.0", ""));
+    let (rollouts, _) = read_annotations(&annotations([("nodeState_gpu", &text)]));
+    let names = |entries: &nodewright::model::Entries| -> Vec<String> {
+        entries.keys().map(ToString::to_string).collect()
+    };
+    assert_eq!(names(&rollouts["gpu"].entries), ["a|2.0"]);
+    assert_eq!(names(&rollouts["gpu"].left), ["a|1.0"]);
+    assert_eq!(rollouts["gpu"].entries_text.as_ref(), Some(&text), "patches test all of it");
+    let wrong = format!("{{{}}}", entry("1.0", r#","left":"yesterday""#));
+    let (rollouts, _) = read_annotations(&annotations([("nodeState_gpu", &wrong)]));
+    assert!(rollouts["gpu"].malformed.is_some(), "nothing is guessed");
+}
+
+#[test]
 fn what_cannot_be_read_is_named_and_kept() {
     let table = [
         ("nodeState_gpu", "{", "nodeState: EOF"),

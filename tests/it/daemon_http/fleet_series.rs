@@ -36,6 +36,7 @@ fn put(world: &mut World, node: &str, version: &str, stage: Stage, state: State,
         applied: None,
         snapshot: None,
         since: None,
+        left: None,
         other: Default::default(),
     };
     let node = world.input.observed.nodes.get_mut(node).expect("a node of the test");

@@ -19,6 +19,7 @@ mod drains;
 mod ends;
 mod executors;
 mod floor;
+mod forgotten;
 mod gpus;
 mod histories;
 mod holds;

@@ -411,6 +411,32 @@ fn urgent_is_what_people_wait_for() {
 }
 
 #[test]
+fn what_was_forgotten_is_listed_and_not_counted_as_installed() {
+    let mut world = three_pools();
+    let nodes = world.input.observed.nodes.values_mut();
+    let mut installed =
+        nodes.filter(|node| node.rollouts.values().any(|it| !it.entries.is_empty()));
+    let node = installed.next().expect("a node with packages");
+    let name = node.name.clone();
+    let mut states = node.rollouts.iter_mut().filter(|(_, state)| !state.entries.is_empty());
+    let (rollout, state) = states.next().expect("its rollout");
+    let rollout = rollout.clone();
+    state.left = std::mem::take(&mut state.entries);
+    for entry in state.left.values_mut() {
+        entry.left = Some(time("12:00"));
+    }
+    let ours = world.state().left_behind;
+    assert!(!ours.is_empty() && ours.iter().all(|left| left.rollout == rollout), "{ours:?}");
+    let page = file(&world.state(), "README.md");
+    let why = format!("**{rollout}** let the node go when somebody asked (nodewright forget)");
+    assert!(page.contains(&why), "{page}");
+    let story = nodewright::report::explain::node(&world.input, &world.plan, None, &name);
+    let story = story.expect("it is there").to_string();
+    let (_, left) = story.split_once("let the node go when somebody asked").expect("it is told");
+    assert!(left.contains(", let go "), "{story}");
+}
+
+#[test]
 fn what_stays_on_hosts_without_anybody_looking_after_it_is_listed() {
     let mut world = three_pools();
     assert!(!file(&world.state(), "README.md").contains("Left on hosts"));

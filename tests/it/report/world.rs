@@ -316,6 +316,7 @@ pub fn entry(rollout: &str, package: &Package, stage: Stage, state: State) -> En
         applied: None,
         snapshot: Some(package.snapshot_name(rollout)),
         since: Some(time("10:15")),
+        left: None,
         other: BTreeMap::new(),
     }
 }

@@ -137,6 +137,7 @@ fn entry(stage: Stage, state: State, snapshot: Option<String>) -> Entry {
         applied: None,
         snapshot,
         since: Some(noon()),
+        left: None,
         other: BTreeMap::new(),
     }
 }
