@@ -16,6 +16,7 @@ mod error;
 mod explain;
 mod explain_references;
 mod floor;
+mod forget;
 mod git_transport;
 mod help;
 mod kubernetes;
@@ -70,6 +71,7 @@ enum Verb {
     #[command(visible_alias = "dp")]
     DeploymentPolicy(deployment_policy::DeploymentPolicyArgs),
     Reset(reset::ResetArgs),
+    Forget(forget::ForgetArgs),
     Stop(stop::StopArgs),
     Go(stop::GoArgs),
     Accept(accept::AcceptArgs),
@@ -133,6 +135,7 @@ pub fn main() -> ExitCode {
         Verb::Retry(args) => retry::main(&args, &environment),
         Verb::DeploymentPolicy(args) => deployment_policy::main(&args, &environment),
         Verb::Reset(args) => reset::main(&args, &environment),
+        Verb::Forget(args) => forget::main(&args, &environment),
         Verb::Stop(args) => stop::stop(&args, &environment),
         Verb::Go(args) => stop::go_on(&args, &environment),
         Verb::Accept(args) => accept::main(&args, &environment),
@@ -167,6 +170,7 @@ pub fn run_args(typed: &[&str], environment: &Environment) -> Result<RunArgs, Re
         | Verb::Retry(_)
         | Verb::DeploymentPolicy(_)
         | Verb::Reset(_)
+        | Verb::Forget(_)
         | Verb::Stop(_)
         | Verb::Go(_)
         | Verb::Accept(_)

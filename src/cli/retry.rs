@@ -9,6 +9,7 @@ use super::error::{CliError, ErrorKind};
 use super::kubernetes::{self, ClusterArgs};
 use super::logging::{self, LogFormat};
 use super::out::stdout;
+use super::values;
 use crate::clock::Clock;
 use crate::cluster::reset::batches;
 use crate::cluster::retry::{FailedVisit, failed_visits, retry};
@@ -25,7 +26,7 @@ const TEXT_MAX_BYTES: usize = 1024;
 #[derive(Debug, Clone, PartialEq, Eq, clap::Args)]
 pub struct RetryArgs {
     /// The node, as node/NAME.
-    #[arg(value_name = "node/NAME", value_parser = node)]
+    #[arg(value_name = "node/NAME", value_parser = values::node)]
     node: String,
     /// The rollout, where more than one failed on the node.
     #[arg(long, value_name = "NAME")]
@@ -36,15 +37,6 @@ pub struct RetryArgs {
     /// Which cluster to talk to.
     #[command(flatten)]
     kubernetes: ClusterArgs,
-}
-
-fn node(text: &str) -> Result<String, String> {
-    match text.split_once('/') {
-        Some(("node" | "nodes" | "no", name)) if super::values::name(name).is_ok() => {
-            Ok(name.to_owned())
-        }
-        Some(_) | None => Err("a node is expected, written node/NAME".to_owned()),
-    }
 }
 
 pub(super) fn main(args: &RetryArgs, environment: &Environment) -> Result<Exit, CliError> {

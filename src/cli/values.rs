@@ -67,6 +67,14 @@ pub(super) fn name(text: &str) -> Result<String, String> {
     Ok(text.to_owned())
 }
 
+/// Reads the name of a node, written as kubectl does.
+pub(super) fn node(text: &str) -> Result<String, String> {
+    match text.split_once('/') {
+        Some(("node" | "nodes" | "no", node)) if name(node).is_ok() => Ok(node.to_owned()),
+        Some(_) | None => Err("a node is expected, written node/NAME".to_owned()),
+    }
+}
+
 /// Kubernetes' bound for namespaces and labels; a cluster's name is part of a branch's.
 const NAME_MAX_BYTES: usize = 63;
 

@@ -19,7 +19,7 @@ use serde_json::{Value, json};
 
 use super::error::{ClusterError, Disposition};
 use super::fence::bounded;
-use super::retry::FIELD_MANAGER_PERSON;
+use super::person::{FIELD_MANAGER_PERSON, annotation, label, patch_node};
 use super::status::batch_from_api;
 use crate::api::{NodeWright, keys, status as api};
 use crate::clock::Clock;
@@ -155,13 +155,8 @@ pub async fn reset_node(
         let Some((taken_off, operations)) = operations(&found, resource, package) else {
             return Ok(Vec::new());
         };
-        let uri = format!("/api/v1/nodes/{node}?fieldManager={FIELD_MANAGER_PERSON}");
-        let request = http::Request::patch(uri)
-            .header(http::header::CONTENT_TYPE, "application/json-patch+json")
-            .body(Value::Array(operations).to_string().into_bytes())
-            .map_err(|source| ClusterError::Unbuildable { request: what.clone(), source })?;
-        match bounded(clock, &what, client.request::<Node>(request)).await {
-            Ok(_) => return Ok(taken_off),
+        match patch_node(client, node, &what, operations, clock).await {
+            Ok(()) => return Ok(taken_off),
             Err(error) if error.disposition() == Disposition::Conflict && left > 1 => left -= 1,
             Err(error) => return Err(error),
         }
@@ -187,8 +182,9 @@ fn batches_of(resource: &NodeWright) -> Batches {
         .collect()
 }
 
-/// Keys of the annotations that a reset takes off, the entries first, under either prefix.
-fn annotation_keys(resource: &str) -> [String; 8] {
+/// Keys of the annotations that a reset takes off under either prefix: those of the entries, then
+/// those of the status, which are labels too, then others.
+pub(super) fn annotation_keys(resource: &str) -> [String; 8] {
     let ours = [
         keys::node_state(resource),
         keys::status(resource),
@@ -257,20 +253,9 @@ fn operations(
     }
     if package.is_none() {
         let labels = keys[2..4].iter().filter(|key| node.labels().contains_key(*key));
-        operations.extend(labels.map(
-            |key| json!({ "op": "remove", "path": format!("/metadata/labels/{}", escaped(key)) }),
-        ));
+        operations.extend(labels.map(|key| json!({ "op": "remove", "path": label(key) })));
     }
     taken_off.sort();
     taken_off.dedup();
     (operations.len() > read).then_some((taken_off, operations))
-}
-
-fn annotation(key: &str) -> String {
-    format!("/metadata/annotations/{}", escaped(key))
-}
-
-/// Escapes a key for a path of a JSON patch (RFC 6901).
-fn escaped(key: &str) -> String {
-    key.replace('~', "~0").replace('/', "~1")
 }

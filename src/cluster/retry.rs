@@ -13,12 +13,10 @@ use serde_json::json;
 use super::error::ClusterError;
 use super::fence::bounded;
 use super::node_state::read_annotations;
+use super::person::{annotation, patch_node};
 use crate::api::keys;
 use crate::clock::Clock;
 use crate::model::{Outcome, Record};
-
-/// Field manager of what a person writes with our command line.
-pub(super) const FIELD_MANAGER_PERSON: &str = "nodewright-cli";
 
 /// A visit that ended in failure.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -75,18 +73,12 @@ pub async fn retry(client: &Client, visit: &FailedVisit, clock: Clock) -> Result
     let cleared =
         Record { outcome: Some(Outcome::Released), reason: None, message: None, ..record.clone() };
     let cleared = json!(cleared).to_string();
-    let key = keys::rollout(rollout).replace('~', "~0").replace('/', "~1");
-    let path = format!("/metadata/annotations/{key}");
-    let operations = json!([
-        { "op": "test", "path": "/metadata/uid", "value": uid },
-        { "op": "test", "path": path, "value": text },
-        { "op": "replace", "path": path, "value": cleared },
-    ]);
+    let path = annotation(&keys::rollout(rollout));
+    let operations = vec![
+        json!({ "op": "test", "path": "/metadata/uid", "value": uid }),
+        json!({ "op": "test", "path": path, "value": text }),
+        json!({ "op": "replace", "path": path, "value": cleared }),
+    ];
     let what = format!("clear the failure of {rollout} on node {node}");
-    let uri = format!("/api/v1/nodes/{node}?fieldManager={FIELD_MANAGER_PERSON}");
-    let request = http::Request::patch(uri)
-        .header(http::header::CONTENT_TYPE, "application/json-patch+json")
-        .body(operations.to_string().into_bytes())
-        .map_err(|source| ClusterError::Unbuildable { request: what.clone(), source })?;
-    bounded(clock, &what, client.request::<Node>(request)).await.map(drop)
+    patch_node(client, node, &what, operations, clock).await
 }

@@ -17,14 +17,12 @@ use serde_json::{Value, json};
 use super::error::ClusterError;
 use super::fence::{bounded, fenced};
 use super::lease::LeaderProof;
+use super::person::FIELD_MANAGER_PERSON;
 use crate::api::keys::{ACCEPT, FIELD_MANAGER, STOP, approve, approved_resource};
 use crate::clock::Clock;
 
 /// Name of the ConfigMap, in our namespace.
 pub const SOURCE_NAME: &str = "nodewright-source";
-
-/// Field manager of what a person writes with our command line.
-const FIELD_MANAGER_PERSON: &str = "nodewright-cli";
 
 const SEEN: &str = "seen";
 const ACCEPTED: &str = "accepted";

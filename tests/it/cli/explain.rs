@@ -39,7 +39,9 @@ fn an_api_server_that_does_not_answer_is_told() {
                 contexts: [{name: none, context: {cluster: none, user: none}}]\n";
     std::fs::write(&file, text).expect("it can be written");
     let file = file.to_str().expect("a path as text");
-    for verb in [&["explain", "tuning"][..], &["retry", "node/gpu-001"]] {
+    for verb in
+        [&["explain", "tuning"][..], &["retry", "node/gpu-001"], &["forget", "node/gpu-001"]]
+    {
         let ran = nodewright(&[verb, &["--kubeconfig", file]].concat());
         assert_eq!((ran.code, ran.out.as_str()), (Some(6), ""), "{}", ran.err);
         assert!(ran.err.contains("the connection failed"), "{}", ran.err);

@@ -23,7 +23,7 @@ const LICENSED: &str = "    motd:\n      version: 1.0.0\n      image: registry.e
                         secretKeyRef: {name: license, key: token}\n";
 
 /// Somebody who may read what `rules` say, with a kubeconfig.
-async fn person(plane: &ControlPlane, name: &str, rules: Value, folder: PathBuf) -> PathBuf {
+pub async fn person(plane: &ControlPlane, name: &str, rules: Value, folder: PathBuf) -> PathBuf {
     let client = plane.client("test");
     let metadata = json!({"name": name});
     let account = serde_json::from_value(json!({"metadata": metadata})).expect("an account");

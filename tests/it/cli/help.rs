@@ -23,6 +23,7 @@ fn every_help_fits_and_tells_more_than_the_name() {
         &["adopt"],
         &["explain"],
         &["retry"],
+        &["forget"],
         &["sim"],
         &["sim", "kubelet"],
     ] {

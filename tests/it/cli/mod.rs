@@ -6,6 +6,7 @@ mod crds;
 mod errors;
 mod explain;
 mod explain_rights;
+mod forget;
 mod help;
 mod reset;
 mod run_flags;

@@ -23,6 +23,8 @@
 //! | `reset NODE ROLLOUT` | as `nodewright reset ROLLOUT --node NODE` |
 //! | `reset all ROLLOUT` | as `nodewright reset ROLLOUT` |
 //! | `reset batches ROLLOUT` | as `nodewright deployment-policy reset ROLLOUT` |
+//! | `forget NODE` | as `nodewright forget node/NODE --confirm`, and says what, or why not |
+//! | `down NODE HOURS` | a node that is off has been so for hours |
 //!
 //! **Resources**, with a daemon that was started with `start --source cluster`
 //!

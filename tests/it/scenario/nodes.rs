@@ -2,10 +2,13 @@
 
 use std::collections::BTreeMap;
 
+use jiff::SignedDuration;
 use k8s_openapi::api::core::v1::{Node, Taint};
 use kube::ResourceExt as _;
 use kube::api::{Api, DeleteParams, Patch, PatchParams, PostParams};
 use nodewright::api::keys;
+use nodewright::cluster::Disposition;
+use nodewright::cluster::forget::{forget as let_go, memory};
 use nodewright::cluster::reset::{recorded, reset_batches, reset_node};
 use nodewright::cluster::retry::{failed_visits, retry as try_again};
 use nodewright::sim::scene::{NodeGroup, Scene};
@@ -66,6 +69,8 @@ pub async fn run(world: &World, words: &[&str], input: &str) -> Option<Printed> 
         ["reset", "batches", rollout] => again(world, rollout).await,
         ["reset", "all", rollout] => reset_all(world, rollout).await,
         ["reset", node, rollout] => reset(world, node, rollout).await,
+        ["forget", node] => forget(world, node).await,
+        ["down", node, hours] => down(world, node, hours).await,
         ["retry", node, rollout] => retry(world, node, rollout).await,
         _ => return None,
     })
@@ -106,6 +111,45 @@ async fn retry(world: &World, node: &str, rollout: &str) -> Printed {
     let visit = visit.ok_or_else(|| format!("no visit of {rollout} failed on {node}"))?;
     try_again(&client, &visit, world.clock).await.map_err(|error| with_causes(&error))?;
     Ok(String::new())
+}
+
+/// As `nodewright forget --confirm` does.
+async fn forget(world: &World, node: &str) -> Printed {
+    let client = world.ground.client("person");
+    loop {
+        let memory = memory(&client, node, world.clock).await.map_err(|it| with_causes(&it))?;
+        let memory = memory.ok_or_else(|| format!("there is no node {node}"))?;
+        let obstacles = memory.rollouts.iter().filter_map(|it| Some((it, it.obstacle.as_ref()?)));
+        let refusals = obstacles.map(|(it, why)| format!("refused: {}: {why}\n", it.rollout));
+        let refusals: String = refusals.collect();
+        if !refusals.is_empty() {
+            return Ok(refusals);
+        }
+        let said = memory.rollouts.iter().map(|it| {
+            let names = [it.entries.clone(), it.left.clone()].concat().join(", ");
+            let kept = if it.is_taken_off() { "taken off" } else { "recorded as left" };
+            format!("{}: {names} {kept}\n", it.rollout)
+        });
+        match let_go(&client, &memory, &memory.rollouts, world.clock).await {
+            Ok(()) => return Ok(said.collect()),
+            Err(error) if error.disposition() == Disposition::Conflict => {}
+            Err(error) => return Err(with_causes(&error)),
+        }
+    }
+}
+
+/// Since when a node is down is what whoever misses it says.
+async fn down(world: &World, node: &str, hours: &str) -> Printed {
+    let hours: i64 = hours.parse().map_err(|_| format!("{hours} is no number"))?;
+    let since = world.clock.now().checked_sub(SignedDuration::from_hours(hours));
+    let since = since.map_err(|error| with_causes(&error))?;
+    let condition = json!({
+        "type": "Ready", "status": "Unknown", "reason": "NodeStatusUnknown", "message": "",
+        "lastTransitionTime": format!("{since:.0}"),
+    });
+    let patch = Patch::Strategic(json!({"status": {"conditions": [condition]}}));
+    let changed = api(world).patch_status(node, &PatchParams::default(), &patch).await;
+    changed.map(|_| String::new()).map_err(|error| with_causes(&error))
 }
 
 fn switch(turn: impl FnOnce()) -> Printed {

@@ -94,6 +94,10 @@ pub fn line_of(node: &Node) -> String {
         let entries: BTreeMap<String, Value> = serde_json::from_str(value).unwrap_or_default();
         for (package, entry) in entries {
             let word = |key: &str| entry[key].as_str().unwrap_or("?").to_owned();
+            if entry.get("left").is_some() {
+                text += &format!("; {rollout}: {package} left");
+                continue;
+            }
             text += &format!("; {rollout}: {package} {} {}", word("stage"), word("state"));
         }
     }
