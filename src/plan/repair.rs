@@ -23,8 +23,11 @@ pub(crate) fn since(input: &Input, node: &Node) -> Option<Timestamp> {
 
 /// Returns whether a visit is at work there, or ended in a failure while it held the node.
 fn is_ours(input: &Input, node: &Node) -> bool {
-    let failed = node.rollouts.values().filter_map(|state| state.record.as_ref()).any(|record| {
-        record.node_uid == node.uid && record.held && record.outcome == Some(Outcome::Erroring)
+    let failed = node.rollouts.iter().any(|(name, state)| {
+        let Some(record) = &state.record else { return false };
+        // One that took no hold itself keeps that of the failure before it.
+        let held = record.held || node.is_cordoned_by(name);
+        record.node_uid == node.uid && held && record.outcome == Some(Outcome::Erroring)
     });
     failed || working_rollout(input, node).is_some()
 }

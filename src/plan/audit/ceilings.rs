@@ -79,9 +79,10 @@ impl Audit<'_> {
     fn is_in_repair(&self, node: &Node) -> bool {
         let Some(since) = node.ready_since.filter(|_| !node.ready) else { return false };
         let down = self.input.now.duration_since(since);
-        let mut records = node.rollouts.values().filter_map(|state| state.record.as_ref());
-        let held = records.any(|record| {
-            let failed = record.held && record.outcome == Some(Outcome::Erroring);
+        let held = node.rollouts.iter().any(|(name, state)| {
+            let Some(record) = &state.record else { return false };
+            let holds = record.held || node.is_cordoned_by(name);
+            let failed = holds && record.outcome == Some(Outcome::Erroring);
             record.node_uid == node.uid && (record.is_open() || failed)
         });
         !held && down.unsigned_abs() >= self.input.floor.repair_after && !down.is_negative()

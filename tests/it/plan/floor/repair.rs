@@ -85,6 +85,31 @@ fn a_node_that_broke_under_us_always_counts() {
     assert_eq!(world.verdict("node-01"), "Wait: budget used: 1 of 1 disturbed (node-00)");
 }
 
+/// A visit that takes no hold itself keeps the mark of the failure before it, and fails as well.
+#[test]
+fn a_node_that_failed_again_under_the_cordon_of_a_failure_before_always_counts() {
+    let mut world = fleet(3, 1);
+    let fail = |world: &mut World| {
+        for _ in 0..4 {
+            world.settle();
+            world.finish_all(End::Failure);
+            world.settle();
+            world.pass(600);
+        }
+    };
+    fail(&mut world);
+    world.set_rollout(rollout(1, vec![package("motd", "1.0.0")]));
+    fail(&mut world);
+    let node = &world.input.observed.nodes["node-00"];
+    let record = node.rollouts["tuning"].record.as_ref().expect("a visit");
+    assert!(node.is_cordoned_by("tuning") && !record.held, "{record:#?}");
+    world.go_down("node-00");
+    world.pass(TWO_HOURS);
+    world.settle();
+    assert!(world.verdict("node-00").starts_with("Blocked: "), "{}", world.verdict("node-00"));
+    assert_eq!(world.verdict("node-01"), "Wait: budget used: 1 of 1 disturbed (node-00)");
+}
+
 #[test]
 fn a_percentage_is_of_the_nodes_that_are_not_in_repair() {
     let mut wanted = rollout(1, vec![package("motd", "1.0.0")]);
