@@ -105,7 +105,9 @@ fn new_record<'a>(
         prior_unschedulable: false,
         cordoned: None,
         recordons: 0,
-        gpus_before: before.filter(|_| !is_replaced).and_then(gpus_before),
+        gpus_before: before
+            .filter(|_| !is_replaced)
+            .and_then(|before| gpus_before(node, &scope.rollout.name, before)),
         boot_before: None,
         boot_last: Some(node.boot_id.clone()).filter(|boot| !boot.is_empty()),
         hosts_lost: before
@@ -128,10 +130,11 @@ fn last_visit_of_executors(scope: &Scope<'_>, node: &Node) -> u64 {
     own.map(|executor| executor.visit.visit).max().unwrap_or(0)
 }
 
-/// Returns what the node offered before an earlier visit failed while it held it.
-fn gpus_before(before: &Record) -> Option<u32> {
+/// Returns what the node offered before an earlier visit failed while it held it: also where a
+/// person asked for another try, or one failed since that took no hold itself.
+fn gpus_before(node: &Node, rollout: &str, before: &Record) -> Option<u32> {
     let failed = before.outcome == Some(Outcome::Erroring) && before.held;
-    before.gpus_before.filter(|_| failed)
+    before.gpus_before.filter(|_| failed || node.is_left_cordoned_by(rollout, before))
 }
 
 /// Returns why a node that had everything is begun anew, as a word and for people, if it is.

@@ -1,6 +1,6 @@
 //! GPUs: a node goes back only when it offers as many as before.
 
-use nodewright::model::{InterruptKind, Rollout};
+use nodewright::model::{InterruptKind, Outcome, Rollout};
 use nodewright::plan::plan;
 use nodewright::plan::world::{End, Fate, World};
 
@@ -82,8 +82,8 @@ fn a_node_that_was_not_interrupted_is_not_asked_for_any() {
     assert!(world.is_complete());
 }
 
-#[test]
-fn what_a_failed_visit_lost_is_still_asked_for() {
+/// A node that lost its GPUs in its reboot and failed afterwards.
+fn failed() -> World {
     let mut world = world(1, kernel("1.0.0"));
     node(&mut world, "node-00").gpus = Some(8);
     for _ in 0..200 {
@@ -97,7 +97,44 @@ fn what_a_failed_visit_lost_is_still_asked_for() {
     }
     assert!(world.verdict("node-00").starts_with("Blocked: post-interrupt of kernel"));
     node(&mut world, "node-00").gpus = None;
-    world.set_rollout(kernel("1.0.1"));
-    world.run();
-    assert!(world.verdict("node-00").starts_with("Wait: offers 0 of 8 GPUs"));
+    world
+}
+
+/// What `nodewright retry` writes.
+fn retry(world: &mut World) {
+    world.change_node("node-00", |node| {
+        let state = node.rollouts.get_mut("tuning").expect("our state");
+        let record = state.record.as_mut().expect("a visit");
+        (record.outcome, record.reason, record.message) = (Some(Outcome::Released), None, None);
+        state.record_text = serde_json::to_string(record).ok();
+    });
+}
+
+/// Fails a package that neither interrupts nor takes hold of the node.
+fn fail_beside(world: &mut World) {
+    world.set_rollout(rollout(1, vec![package("motd", "1.0.0")]));
+    for _ in 0..4 {
+        world.settle();
+        world.finish_all(End::Failure);
+        world.settle();
+        world.pass(600);
+    }
+}
+
+#[test]
+fn what_a_failed_visit_lost_is_still_asked_for() {
+    type Change = fn(&mut World);
+    let cases: [(&str, Change); 3] = [
+        ("another version is wanted", |_| {}),
+        ("a person asked for another try", retry),
+        ("another failed since, without hold of the node", fail_beside),
+    ];
+    for (case, change) in cases {
+        let mut world = failed();
+        change(&mut world);
+        world.set_rollout(kernel("1.0.1"));
+        world.run();
+        let verdict = world.verdict("node-00");
+        assert!(verdict.starts_with("Wait: offers 0 of 8 GPUs"), "{case}: {verdict}");
+    }
 }
