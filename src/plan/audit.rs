@@ -240,7 +240,7 @@ impl<'a> Audit<'a> {
             }
         }
         let releases = matches!(record.outcome, Some(Outcome::Complete | Outcome::Released));
-        if releases && record.held && ours && patch.cordon_mark != Some(false) {
+        if releases && ours && patch.cordon_mark != Some(false) {
             self.breach(&patch.rollout, Invariant::Held, "a released node would stay cordoned");
         }
     }

@@ -155,6 +155,11 @@ fn held_a_release_that_leaves_our_cordon_behind() {
     let mut plan = until(&mut world, releases);
     change(&mut plan, releases, |patch| patch.cordon_mark = None);
     assert_only(&world, &plan, Invariant::Held);
+    // Also where it was not this visit that took hold of the node.
+    change(&mut plan, releases, |patch| {
+        patch.record.as_mut().expect("a release closes a visit").held = false;
+    });
+    assert_only(&world, &plan, Invariant::Held);
 }
 
 #[test]
