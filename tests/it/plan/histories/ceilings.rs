@@ -47,8 +47,10 @@ pub fn in_repair(world: &World, node: &Node) -> bool {
     let Some(since) = node.ready_since else { return false };
     let down = world.input.now.duration_since(since).as_secs();
     let patience = world.input.floor.repair_after.as_secs();
-    let broke = node.rollouts.values().filter_map(|state| state.record.as_ref()).any(|record| {
-        let is_kept = record.held && record.outcome == Some(Outcome::Erroring);
+    let broke = node.rollouts.iter().any(|(name, state)| {
+        let Some(record) = &state.record else { return false };
+        let held = record.held || node.is_cordoned_by(name);
+        let is_kept = held && record.outcome == Some(Outcome::Erroring);
         record.node_uid == node.uid && (record.is_open() || is_kept)
     });
     !node.ready && !broke && u64::try_from(down).is_ok_and(|down| down >= patience)

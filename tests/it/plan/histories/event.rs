@@ -46,7 +46,7 @@ pub enum Event {
     Hold { node: u8, held: bool },
     /// Somebody resets a package on a node, so that it is begun anew.
     Reset { node: u8, which: u8 },
-    /// Somebody resets a rollout on a node as a whole.
+    /// Somebody resets a rollout on a node as a whole, or lets the node go that is down for long.
     ResetAll { node: u8, rollout: u8 },
     /// A resource is paused or resumed.
     Pause { rollout: u8, paused: bool },
@@ -96,7 +96,7 @@ pub enum Event {
     Move { which: u8, to: u8, at_work: bool },
     /// A person begins the batches of a resource again; those of one that is stopped, or of any.
     ResetBatches { which: u8, stopped: bool },
-    /// A person lets a node that failed be tried again.
+    /// A person lets a node that failed be tried again, or lets it go that is down for long.
     Retry { which: u8 },
     /// A commit corrects a resource that is stopped.
     Correct { which: u8, to: u8 },

@@ -13,8 +13,8 @@ use super::super::builders::pod;
 use super::event::{Edit, Event, Hand, PodKind};
 use super::fleet::{self, ROLLOUTS};
 use super::paces::Happened;
-use super::policies;
 use super::story::{Broken, Story};
+use super::{people, policies};
 
 /// Ticks without a change from outside after which the planner must have come to rest.
 const REST_TICKS_MAX: usize = 40;
@@ -139,6 +139,9 @@ impl Story {
                 node.hold = held.then(|| "looking at it".to_owned());
             }),
             Event::Reset { which, .. } => reset(world, name, which),
+            Event::ResetAll { rollout, .. } if rollout < 128 && people::is_lost(world, name) => {
+                people::forget(world, &mut self.ledger, name);
+            }
             Event::ResetAll { rollout, .. } => {
                 // A person is not as fast as two picks: visits are told apart by the second.
                 world.pass(1);
@@ -234,6 +237,10 @@ impl Story {
     fn retry(&mut self, which: u8) {
         let failed = policies::failed(&self.world);
         let Some((node, rollout)) = nth(&failed, which.into()) else { return };
+        if which < 128 && people::is_lost(&self.world, node) {
+            people::forget(&mut self.world, &mut self.ledger, node);
+            return;
+        }
         if policies::begun(&self.world, true).contains(rollout) {
             self.coverage.paces.insert(Happened::RetriedWhileStopped);
         }

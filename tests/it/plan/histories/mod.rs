@@ -19,6 +19,7 @@ mod invariants;
 mod kills;
 mod ledger;
 mod paces;
+mod people;
 mod places;
 mod policies;
 mod shrink;

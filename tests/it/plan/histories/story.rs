@@ -11,10 +11,10 @@ use super::coverage::Coverage;
 use super::draw::stream;
 use super::event::Event;
 use super::fleet;
-use super::invariants;
 use super::ledger::Ledger;
 use super::paces::{Seen, Sight};
 use super::policies;
+use super::{invariants, people};
 
 /// How much later a tick is than the one before it, at least.
 const TICK: Duration = Duration::from_millis(1);
@@ -144,7 +144,8 @@ impl Story {
 
     /// What must hold when the planner has nothing more to do.
     pub fn check_rest(&mut self) -> Result<(), Broken> {
-        invariants::counts(&self.world)
+        invariants::counts(&self.world)?;
+        people::forgotten_without_mark(&self.world)
     }
 }
 
