@@ -205,6 +205,12 @@ pub fn way_out_for(reason: &Reason, rollout: &str) -> String {
     if matches!(reason, Reason::SelectsEverything { .. }) {
         return way_out.replace("NAME", rollout);
     }
+    // What they wait for is on another node.
+    if let Reason::BudgetUsed { nodes, .. } | Reason::FirstUse { nodes, .. } = reason
+        && let Some(first) = nodes.first()
+    {
+        return way_out.replace("node/NAME", &format!("node/{first}"));
+    }
     way_out.to_owned()
 }
 
@@ -264,7 +270,10 @@ pub fn way_out(reason: &Reason) -> &'static str {
         Reason::FirstUse { .. } => {
             "wait, it goes on when that node is complete; see it with nodewright explain node/NAME"
         }
-        Reason::BudgetUsed { .. } => "wait, or raise interruptionBudget",
+        Reason::BudgetUsed { .. } => {
+            "wait until they are back, unless one needs you: nodewright explain node/NAME; or \
+             raise interruptionBudget"
+        }
         Reason::BudgetZero => "raise interruptionBudget to let it begin",
         Reason::SelectsEverything { .. } => {
             "name a label of the nodes that are meant; if all of these are: nodewright approve NAME"

@@ -1,6 +1,6 @@
 //! One node's story.
 
-use nodewright::model::{InterruptKind, InterruptRecord, Stage, State, Verdict};
+use nodewright::model::{InterruptKind, InterruptRecord, PackageId, Reason, Stage, State, Verdict};
 use nodewright::report::explain;
 
 use super::world::{World, three_pools, time};
@@ -120,4 +120,20 @@ fn the_revision_that_is_applied_is_the_cause() {
     let json = serde_json::to_value(&story).expect("JSON");
     assert_eq!(json["rollouts"][0]["reason"], "ProtectedPod");
     assert_eq!(json["rollouts"][0]["since"], "2026-11-24T08:03:00Z");
+}
+
+/// What uses the budget, or has a package first, is on another node: that one is to be looked at.
+#[test]
+fn a_node_that_waits_for_others_names_one_of_them_as_what_to_look_at() {
+    let others = || vec!["gpu-007".to_owned(), "gpu-008".to_owned()].into();
+    let package = PackageId { name: "kernel".to_owned(), version: "1.5.0".to_owned() };
+    for reason in [
+        Reason::BudgetUsed { ceiling: 2, nodes: others() },
+        Reason::FirstUse { package, nodes: others() },
+    ] {
+        let mut world = three_pools();
+        world.nodes("gb200", &["gpu-999"], &Verdict::wait(reason));
+        let story = story(&world, "gpu-999");
+        assert!(story.contains("nodewright explain node/gpu-007"), "{story}");
+    }
 }
