@@ -1,6 +1,6 @@
 //! Conditions in upstream's words (upstream contract A.7), bounded at any size of fleet.
 
-use nodewright::model::{Condition, InterruptKind};
+use nodewright::model::{Condition, Executor, Group, InterruptKind};
 use nodewright::plan::world::{End, Fate, World};
 
 use super::builders::{PackageExt, WorldExt, package, pod, policy, rollout, world};
@@ -52,6 +52,23 @@ fn a_start_is_told_with_package_and_node_and_stays() {
     world.settle();
     assert!(world.input.observed.executors.is_empty());
     assert_eq!(told(&world, "ApplyPackage").2, message);
+}
+
+#[test]
+fn pulls_and_starts_of_others_are_no_starts_of_the_resource() {
+    type Change = fn(&mut Executor);
+    let cases: [(&str, Change, bool); 3] = [
+        ("its own", |_| {}, true),
+        ("another's", |executor| executor.visit.rollout = "other".to_owned(), false),
+        ("a pull", |executor| executor.group = Group::Pull, false),
+    ];
+    for (case, change, is_told) in cases {
+        let mut world = motd(1);
+        world.settle();
+        world.input.observed.executors.values_mut().for_each(change);
+        world.input.observed.resources.get_mut("tuning").unwrap().status = None;
+        assert_eq!(condition(&world, "ApplyPackage").is_some(), is_told, "{case}");
+    }
 }
 
 #[test]

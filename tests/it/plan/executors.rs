@@ -415,3 +415,22 @@ fn a_pod_that_is_deleted_and_fails_while_it_goes_has_not_failed() {
     let entry = entries.values().next().expect("an entry");
     assert_eq!((entry.state, entry.restarts, entry.untried), (State::InProgress, None, false));
 }
+
+/// Upstream's reset empties the node's state, and knows nothing of our record.
+#[test]
+fn a_pod_that_never_started_is_tried_again_when_a_person_empties_the_nodes_state() {
+    let mut world = motd();
+    for _ in 0..20 {
+        change(&mut world, Group::Install, |it| hold_back(it, Some("ImagePullBackOff")));
+        world.pass(300);
+        world.settle();
+    }
+    assert!(is_over(&world) && world.verdict("node-00").starts_with("Blocked"));
+    let state = world.input.observed.nodes.get_mut("node-00").and_then(|node| {
+        let state = node.rollouts.get_mut("tuning");
+        state.filter(|state| state.record.as_ref().unwrap().reason.as_deref() != Some("Failed"))
+    });
+    state.expect("a failure of its own kind").entries.clear();
+    world.settle();
+    assert_eq!(world.entry("node-00", "motd"), "1.0.0 apply in_progress");
+}

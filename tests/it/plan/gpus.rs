@@ -4,7 +4,7 @@ use nodewright::model::{InterruptKind, Outcome, Rollout};
 use nodewright::plan::plan;
 use nodewright::plan::world::{End, Fate, World};
 
-use super::builders::{PackageExt, WorldExt, package, rollout, world};
+use super::builders::{PackageExt, WorldExt, package, pod, rollout, world};
 use super::selection::node;
 
 fn kernel(version: &str) -> Rollout {
@@ -137,4 +137,22 @@ fn what_a_failed_visit_lost_is_still_asked_for() {
         let verdict = world.verdict("node-00");
         assert!(verdict.starts_with("Wait: offers 0 of 8 GPUs"), "{case}: {verdict}");
     }
+}
+
+#[test]
+fn a_node_that_was_held_for_an_interrupt_that_is_not_wanted_any_more_is_not_asked_for_any() {
+    let motd = || package("motd", "1.0.0");
+    let mut world = world(1, rollout(1, vec![motd()]));
+    world.run();
+    world.add_pod(pod("node-00", "train", &[("workload", "training")]));
+    node(&mut world, "node-00").gpus = Some(8);
+    let kernel = package("kernel", "1.0.0").interrupting(InterruptKind::Reboot);
+    world.set_rollout(rollout(1, vec![motd(), kernel]));
+    world.settle();
+    assert!(world.input.observed.nodes["node-00"].unschedulable, "held until the job ends");
+    node(&mut world, "node-00").gpus = None;
+    world.set_rollout(rollout(1, vec![motd()]));
+    world.settle();
+    assert!(world.is_complete(), "{}", world.verdict("node-00"));
+    assert!(!world.input.observed.nodes["node-00"].unschedulable);
 }

@@ -25,6 +25,7 @@ mod histories;
 mod holds;
 mod hosts;
 mod images;
+mod invalid;
 mod joiners;
 mod leftovers;
 mod lifecycle_table;

@@ -153,6 +153,55 @@ fn a_node_of_a_resource_that_is_gone_is_let_go_when_nothing_of_it_runs_there() {
     }
 }
 
+/// The reboot of a visit was issued, and its pod has ended; then the resource went.
+fn gone_rebooting() -> World {
+    let kernel = package("kernel", "1.0.0").interrupting(InterruptKind::Reboot);
+    let mut world = world(1, rollout(1, vec![kernel]));
+    world.settle();
+    world.finish_all(End::Success);
+    world.settle();
+    let executor = reboot(&mut world);
+    executor.phase = ExecutorPhase::Succeeded;
+    executor.begun = true;
+    executor.finished = Some(executor.created);
+    world.input.desired.rollouts.clear();
+    world.input.observed.resources.clear();
+    world
+}
+
+fn reboot(world: &mut World) -> &mut Executor {
+    let mut executors = world.input.observed.executors.values_mut();
+    executors.find(|it| it.group == Group::Interrupt).expect("the reboot was issued")
+}
+
+#[test]
+fn a_node_of_a_resource_that_is_gone_is_not_let_go_before_the_reboot_of_its_visit() {
+    type Change = fn(&mut World);
+    let cases: [(&str, Change, bool); 6] = [
+        ("issued and not seen", |_| {}, false),
+        ("seen", |world| node(world).boot_id = "after".to_owned(), true),
+        ("issued by an earlier visit", |world| reboot(world).visit.visit -= 1, true),
+        ("refused before it began", |world| reboot(world).begun = false, true),
+        ("of another host", |world| record(world).node_uid = "before".to_owned(), true),
+        (
+            "its end is on record",
+            |world| {
+                let attempt = reboot(world).attempt;
+                record(world).attempts.insert("kernel/interrupt".to_owned(), attempt);
+            },
+            true,
+        ),
+    ];
+    for (case, change, expected) in cases {
+        let mut world = gone_rebooting();
+        change(&mut world);
+        assert_eq!(lets_go(&plan(&world.input)).is_some(), expected, "{case}");
+    }
+    let mut world = gone_rebooting();
+    world.pass(3600);
+    assert!(lets_go(&plan(&world.input)).is_some(), "one that never came is not waited for");
+}
+
 /// Cordoned again by hand after a visit, the node is not ours to open.
 #[test]
 fn a_closed_record_of_a_resource_that_is_gone_holds_nothing_without_our_mark() {

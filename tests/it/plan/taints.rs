@@ -196,6 +196,59 @@ fn a_mark_whose_cordon_somebody_lifted_is_dropped_before_anything_else_begins() 
 }
 
 #[test]
+fn a_stale_mark_is_dropped_for_a_rollout_that_is_there_and_about_the_node() {
+    type Change = fn(&mut World);
+    let cases: [(&str, Change, bool); 3] = [
+        ("it is", |_| {}, true),
+        ("its resource is gone", |world| world.input.observed.resources.clear(), false),
+        (
+            "it is about other nodes",
+            |world| {
+                let required = world.input.desired.rollouts.get_mut("tuning").expect("ours");
+                required.nodes = pool("other");
+            },
+            false,
+        ),
+    ];
+    for (case, change, drops) in cases {
+        let mut world = world(1, required("tuning"));
+        node(&mut world, "node-00").cordons = vec![CordonMark::RuntimeRequired];
+        change(&mut world);
+        assert_eq!(!taint_patches(&world).is_empty(), drops, "{case}");
+    }
+}
+
+#[test]
+fn a_node_that_goes_or_is_changed_otherwise_in_this_tick_keeps_its_taints() {
+    let mut world = world(1, required("tuning"));
+    let changed = |world: &World| {
+        let actions = plan(&world.input).actions;
+        let changes = actions.iter().filter(|action| match action {
+            Action::PatchNode(_) => true,
+            Action::PatchTaints(patch) => patch.cordon_after == Some(false),
+            _ => false,
+        });
+        changes.count()
+    };
+    let mut seen = 0;
+    while !world.is_complete() {
+        let mut marked = world.clone();
+        let before = changed(&marked);
+        node(&mut marked, "node-00").cordons.push(CordonMark::RuntimeRequired);
+        assert!(changed(&marked) <= 1, "two writes of a node in a tick are a Conflict");
+        seen += before;
+        if world.tick(|_| Fate::Done).2 == 0 {
+            world.finish_all(End::Success);
+        }
+    }
+    assert!(seen > 1, "a visit writes more than once: {seen}");
+    node(&mut world, "node-00").taints = vec![runtime()];
+    assert_eq!(taint_patches(&world).len(), 1);
+    node(&mut world, "node-00").deleting = true;
+    assert_eq!(taint_patches(&world), [], "nothing is freed that goes");
+}
+
+#[test]
 fn a_node_that_joins_is_tainted_before_anything_is_done_on_it() {
     let mut world = world(1, tainting());
     let mut other = rollout(1, vec![package("late", "1.0.0")]);
