@@ -1,11 +1,16 @@
 //! A node that joins a compartment that was stopped gets what was complete there before.
 
-use nodewright::model::{Floor, InterruptKind, Node, Package, Reason, Record, StatusWord};
+use nodewright::model::{
+    Budget, CompletedPackages, Floor, InterruptKind, Node, Package, Reason, Record, Rollout,
+    StatusWord,
+};
 use nodewright::plan::plan;
 use nodewright::plan::world::{End, World};
 
-use super::builders::{PackageExt, WorldExt, package, rollout, world, world as world_of};
-use super::policies::forecasts::{by_policy, fleet, play, rings};
+use super::builders::{
+    PackageExt, WorldExt, noon, package, policy, rollout, world, world as world_of,
+};
+use super::policies::forecasts::{by_policy, compartment, fleet, play, rings, selector};
 
 fn kernel(version: &str) -> Package {
     package("kernel", version).interrupting(InterruptKind::Reboot).with_config("a", version)
@@ -238,10 +243,6 @@ fn the_outlook_of_a_stop_knows_nothing_of_them() {
 /// Compartments have what was complete in each of them, and a set that does not fit is forgotten.
 #[test]
 fn each_compartment_remembers_its_own_and_only_so_much() {
-    let sets = |world: &World| {
-        let status = world.input.observed.resources["tuning"].status.clone().expect("a status");
-        status.memory.completed
-    };
     let mut world = fleet(2, 2, rings());
     play(&mut world, |_| false);
     assert_eq!(sets(&world).len(), 1);
@@ -257,4 +258,53 @@ fn each_compartment_remembers_its_own_and_only_so_much() {
     world.run();
     assert!(world.is_complete());
     assert_eq!(sets(&world), vec![]);
+}
+
+/// Packages whose names have so many characters.
+fn named(characters: &[usize], version: &str) -> Vec<Package> {
+    let names = characters.iter().enumerate();
+    names.map(|(number, characters)| package(&format!("{number:0>characters$}"), version)).collect()
+}
+
+fn sets(world: &World) -> Vec<CompletedPackages> {
+    let status = world.input.observed.resources["tuning"].status.clone().expect("a status");
+    status.memory.completed
+}
+
+/// Each name has three marks around it in a status: 14 characters of `__default__` and, for each
+/// package, its own name, 19 of its snapshot's and 6 marks.
+#[test]
+fn what_was_complete_is_remembered_up_to_four_kilobytes() {
+    for (last, is_remembered) in [(487, true), (488, false)] {
+        let packages = named(&[485, 485, 485, 485, 485, 485, 485, last], "1.0.0");
+        let mut world = world_of(1, rollout(1, packages));
+        world.run();
+        assert!(world.is_complete());
+        assert_eq!(sets(&world).len(), usize::from(is_remembered), "{last}");
+    }
+}
+
+#[test]
+fn of_too_much_that_was_complete_the_oldest_is_forgotten() {
+    let ring = |name: &str| compartment(name, selector("ring", name), Budget::Count(1), None);
+    let mut rings = policy("rings", 1);
+    rings.compartments = vec![ring("a"), ring("b")];
+    let version = |version: &str| {
+        let packages = named(&[475; 5], version).into_iter();
+        let packages = packages.map(|package| (package.name.clone(), package)).collect();
+        Rollout { packages, ..by_policy("1.0.0") }
+    };
+    let mut world = World::new(noon());
+    for name in ["a", "b", "c"] {
+        world.add_node(name, &[("ring", name)]);
+    }
+    world.input.floor.stop_after = None;
+    world.input.desired.policies.insert("rings".to_owned(), rings);
+    for (wanted, fails) in [("1.0.0", &[][..]), ("2.0.0", &["a"]), ("3.0.0", &["a", "b"])] {
+        world.set_rollout(version(wanted));
+        play(&mut world, |node| fails.contains(&node));
+    }
+    let left = sets(&world);
+    let of: Vec<&str> = left.iter().flat_map(|set| &set.compartments).map(String::as_str).collect();
+    assert_eq!(of, ["__default__"], "two of three sets of 2,500 characters are too much");
 }
