@@ -143,6 +143,8 @@ async fn down(world: &World, node: &str, hours: &str) -> Printed {
     let hours: i64 = hours.parse().map_err(|_| format!("{hours} is no number"))?;
     let since = world.clock.now().checked_sub(SignedDuration::from_hours(hours));
     let since = since.map_err(|error| with_causes(&error))?;
+    // Not before somebody else has said so: whoever says it last says since when.
+    until_ready_is(world, node, "Unknown").await?;
     let condition = json!({
         "type": "Ready", "status": "Unknown", "reason": "NodeStatusUnknown", "message": "",
         "lastTransitionTime": format!("{since:.0}"),
@@ -150,6 +152,17 @@ async fn down(world: &World, node: &str, hours: &str) -> Printed {
     let patch = Patch::Strategic(json!({"status": {"conditions": [condition]}}));
     let changed = api(world).patch_status(node, &PatchParams::default(), &patch).await;
     changed.map(|_| String::new()).map_err(|error| with_causes(&error))
+}
+
+async fn until_ready_is(world: &World, name: &str, status: &str) -> Result<(), String> {
+    let api = api(world);
+    world
+        .eventually(async || {
+            let conditions = api.get(name).await.ok()?.status?.conditions?;
+            let is_so = conditions.iter().any(|it| it.type_ == "Ready" && it.status == status);
+            is_so.then_some(())
+        })
+        .await
 }
 
 fn switch(turn: impl FnOnce()) -> Printed {
