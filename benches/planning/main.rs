@@ -45,6 +45,12 @@ struct Arguments {
     /// Small fleets, and failures where growth or allocations are out of bounds.
     #[arg(long)]
     smoke: bool,
+    /// Only states whose name has this in it.
+    #[arg(long, default_value = "")]
+    only: String,
+    /// Fleets of this size only.
+    #[arg(long)]
+    nodes: Option<u32>,
     /// Cargo says so to every benchmark.
     #[arg(long, hide = true)]
     bench: bool,
@@ -62,6 +68,7 @@ struct Row {
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
     let sizes = if arguments.smoke { NODES_SMOKE } else { NODES };
+    let sizes = arguments.nodes.map_or(sizes.to_vec(), |nodes| vec![nodes]);
     println!("{PACKAGES} packages, {COMPARTMENTS} compartments; median and fastest of {ROUNDS}");
     println!("growth is by node, from the fleet above: 1.00 is linear");
     println!();
@@ -70,9 +77,9 @@ fn main() -> ExitCode {
         "state", "nodes", "median", "fastest", "growth", "allocations", "by node", "growth", "MiB"
     );
     let mut broken = Vec::new();
-    for state in STATES {
+    for state in STATES.into_iter().filter(|state| state.word().contains(&arguments.only)) {
         let mut before: Option<Row> = None;
-        for nodes in sizes {
+        for &nodes in &sizes {
             let row = plans(nodes, state);
             row.print(before.as_ref());
             if arguments.smoke {

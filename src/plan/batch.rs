@@ -9,7 +9,7 @@ mod catch_up;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::compartments::{self, Compartment};
+use super::compartments::{self, Compartment, Told};
 use super::drain::protected_pods;
 use super::first_use::FirstUse;
 use super::joiners::{self, Joiners};
@@ -22,7 +22,7 @@ use super::select::Scope;
 use super::{count, outlook, takeover};
 use crate::model::{
     Action, BatchState, CompartmentStatus, Memory, Node, OpenBatch, Outcome, Outlook, Package,
-    PatchKind, Plan, Reason, Record, Verdict, VerdictKind,
+    PatchKind, Plan, Reason, Record, Stopped, Verdict, VerdictKind,
 };
 
 /// Refused picks of a batch that are remembered; the numbers of further ones are burnt.
@@ -71,8 +71,9 @@ pub(crate) fn advance<'a>(
         }
         let waiting = turn.advance(&mut memory, &candidates, verdicts, plan);
         wait_for(&waiting, &candidates, verdicts);
-        joiners::remember(scope, turn.compartment, verdicts, &mut memory);
-        let outlook = turn.show(verdicts);
+        let told = compartment.told(verdicts);
+        joiners::remember(scope, &compartment, &told, &mut memory);
+        let outlook = turn.show(&told);
         if compartment.known || status.open_batch.is_some() {
             outlooks.insert(compartment.name.clone(), outlook);
             memory.compartments.insert(compartment.name, status);
@@ -114,7 +115,7 @@ pub(crate) fn look_ahead<'a>(
         let status = memory.compartments.entry(compartment.name.clone()).or_default();
         let first = First { uses: &uses, kept: &mut kept, room: &mut room };
         let mut turn = Turn { scope, joiners, compartment: &compartment, status, first };
-        let outlook = turn.show(verdicts);
+        let outlook = turn.show(&compartment.told(verdicts));
         outlooks.insert(compartment.name, outlook);
     }
     plan.outlooks.insert(scope.rollout.name.clone(), outlooks);
@@ -193,7 +194,6 @@ impl<'a> Turn<'_, 'a> {
         verdicts: &mut BTreeMap<String, Verdict>,
         plan: &mut Plan,
     ) -> Reason {
-        let scope = self.scope;
         match self.status.open_batch.clone() {
             Some(_) if self.catches_up() => self.stands_beside(verdicts),
             Some(open) => {
@@ -214,7 +214,7 @@ impl<'a> Turn<'_, 'a> {
                 }
             }
             None if candidates.is_empty() => Reason::PreparingBatch,
-            None => match outlook::stopped(scope, self.compartment, self.status, verdicts) {
+            None => match self.stopped(verdicts) {
                 Some(stopped) => stopped.reason(&self.compartment.name),
                 None => self.open(memory, candidates, plan),
             },
@@ -233,14 +233,17 @@ impl<'a> Turn<'_, 'a> {
             count(members.iter().filter(|(_, record)| record.outcome == Some(outcome)).count())
         };
         let batch = Ended { complete: ended(Outcome::Complete), failed: ended(Outcome::Erroring) };
-        let now = outlook::standing(self.scope, self.compartment, verdicts);
+        let told = self.compartment.told(verdicts);
+        let now = outlook::standing(self.scope, self.compartment, &told);
         let state = &mut self.status.batch_state;
         self.compartment.pacing.judge_open(open, state, batch, now);
     }
 
-    fn complete(&self, verdicts: &BTreeMap<String, Verdict>) -> u32 {
-        let verdicts = self.compartment.nodes.iter().filter_map(|node| verdicts.get(&node.name));
-        count(verdicts.filter(|verdict| verdict.kind == VerdictKind::Done).count())
+    /// Returns why the compartment opens no more batches.
+    fn stopped(&self, verdicts: &BTreeMap<String, Verdict>) -> Option<Stopped> {
+        let is_stopped = self.status.batch_state.should_stop;
+        let told = is_stopped.then(|| self.compartment.told(verdicts))?;
+        outlook::stopped(self.scope, self.compartment, self.status, &told)
     }
 
     /// Opens the next batch, if a node of it could be picked.
@@ -378,25 +381,23 @@ impl<'a> Turn<'_, 'a> {
         let counts =
             |node: &Node| self.scope.is_disturbed(node) || picked.contains(node.name.as_str());
         let here = self.compartment.nodes.iter().copied().filter(|node| counts(node));
-        let mut disturbed: Vec<String> = here.map(|node| node.name.clone()).collect();
+        let here: Vec<&Node> = here.collect();
         let open = self.status.open_batch.iter();
         let members = open.flat_map(|open| members(self.scope, open));
-        for (node, _) in members.filter(|(_, record)| record.is_open()) {
-            if !disturbed.contains(&node.name) {
-                disturbed.push(node.name.clone());
-            }
-        }
-        disturbed
+        let open = members.filter(|(_, record)| record.is_open());
+        let known: BTreeSet<&str> = here.iter().map(|node| node.name.as_str()).collect();
+        let away = open.map(|(node, _)| node).filter(|node| !known.contains(node.name.as_str()));
+        here.iter().copied().chain(away).map(|node| node.name.clone()).collect()
     }
 
     /// Fills in what people read, and returns what is to come after this tick.
-    fn show(&mut self, verdicts: &BTreeMap<String, Verdict>) -> Outlook {
+    fn show(&mut self, told: &Told<'_, 'a>) -> Outlook {
         let nodes = &self.compartment.nodes;
         self.status.matched = count(nodes.len());
         self.status.ceiling = self.compartment.pacing.ceiling();
-        self.status.completed = self.complete(verdicts);
-        self.status.in_progress =
-            count(nodes.iter().filter(|node| self.scope.open_record(node).is_some()).count());
+        self.status.completed = told.done();
+        let records = self.compartment.records.iter();
+        self.status.in_progress = count(records.filter(|(_, record)| record.is_open()).count());
         let hundredfold = self.status.completed.saturating_mul(100);
         self.status.progress_percent = hundredfold.checked_div(self.status.matched).unwrap_or(100);
         if self.status.batch_state.current_batch == 0 {
@@ -406,7 +407,7 @@ impl<'a> Turn<'_, 'a> {
         let members = members.unwrap_or_default();
         let first = (self.first.uses, &mut *self.first.room);
         let outlook =
-            outlook::outlook(self.scope, self.compartment, self.status, &members, verdicts, first);
+            outlook::outlook(self.scope, self.compartment, self.status, &members, told, first);
         self.status.batches_to_come = match outlook.to_come.is_empty() {
             true => String::new(),
             false => outlook.to_come.to_string(),
@@ -417,10 +418,9 @@ impl<'a> Turn<'_, 'a> {
 
 fn members<'a>(scope: &Scope<'a>, open: &OpenBatch) -> Vec<(&'a Node, &'a Record)> {
     let orders = open.order_from..open.order_from.saturating_add(open.size);
-    let records = scope.records.iter().copied();
-    records
-        .filter(|(_, record)| orders.contains(&record.order) && record.batch == open.number)
-        .collect()
+    let mut members = scope.records_with(orders);
+    members.retain(|(_, record)| record.batch == open.number);
+    members
 }
 
 /// Sorts candidates: those already disturbed first, for they cost nothing; then those
@@ -446,9 +446,8 @@ fn in_order<'a>(scope: &Scope<'a>, candidates: &[&'a Node]) -> Vec<&'a Node> {
 /// Returns the order numbers that nodes carry, also those that are not selected any more: none is
 /// ever given again.
 fn orders_given(scope: &Scope<'_>) -> BTreeSet<u32> {
-    let nodes = scope.input.observed.nodes.values();
-    let records = nodes.filter_map(|node| scope.record(node));
-    records.map(|record| record.order).collect()
+    let records = scope.records.iter().chain(&scope.elsewhere);
+    records.map(|(_, record)| record.order).collect()
 }
 
 /// Notes which numbers of a batch are given. They are given in order, and the status remembers how

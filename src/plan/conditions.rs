@@ -8,7 +8,9 @@ use std::collections::BTreeMap;
 
 use super::limits::cut;
 use super::select::Scope;
-use crate::model::{Condition, Executor, Group, Reason, Stage, State, StatusWord, Verdict};
+use crate::model::{
+    Condition, Entry, Executor, Group, Node, Reason, Stage, State, StatusWord, Verdict,
+};
 
 /// Names a condition spells out; the rest are a number.
 const NAMES_MAX: usize = 10;
@@ -35,6 +37,7 @@ type Verdicts = BTreeMap<String, Verdict>;
 
 /// Returns the conditions that these verdicts amount to, without the mirrored ones.
 pub(crate) fn of_verdicts(scope: &Scope<'_>, verdicts: &Verdicts) -> Vec<Condition> {
+    let going = going(scope);
     let found = [
         Some(selection("NodesIgnored", verdicts, |it| matches!(it, Reason::Ignored))),
         Some(selection("TaintNotTolerable", verdicts, |it| {
@@ -43,8 +46,8 @@ pub(crate) fn of_verdicts(scope: &Scope<'_>, verdicts: &Verdicts) -> Vec<Conditi
         apply_package(scope),
         policy_not_found(verdicts),
         blocked(verdicts),
-        uninstall(scope, State::InProgress),
-        uninstall(scope, State::Erroring),
+        uninstall(&going, State::InProgress),
+        uninstall(&going, State::Erroring),
         malformed(verdicts),
         deletion_blocked(scope, verdicts),
     ];
@@ -148,17 +151,30 @@ fn blocked(verdicts: &Verdicts) -> Option<Condition> {
     Some(condition("Blocked", true, reason, &message))
 }
 
-/// Packages that are being uninstalled, or whose uninstall fails.
-fn uninstall(scope: &Scope<'_>, state: State) -> Option<Condition> {
+/// A node with packages that are being uninstalled, and what its record says.
+type Going<'a> = (&'a Node, Vec<&'a Entry>, Option<&'a str>);
+
+fn going<'a>(scope: &Scope<'a>) -> Vec<Going<'a>> {
     let at = |stage: Stage| matches!(stage, Stage::Uninstall | Stage::UninstallInterrupt);
+    let going = scope.nodes.iter().copied().filter_map(|node| {
+        // Hardly any is, and what an entry says is read sooner than whose host it is about.
+        let any = node.entries(&scope.rollout.name).values().any(|entry| at(entry.stage));
+        let entries = any.then(|| scope.entries(node).values())?;
+        let entries = entries.filter(|entry| at(entry.stage)).collect();
+        let message = scope.record(node).and_then(|record| record.message.as_deref());
+        Some((node, entries, message))
+    });
+    going.collect()
+}
+
+/// Packages that are being uninstalled, or whose uninstall fails.
+fn uninstall(going: &[Going<'_>], state: State) -> Option<Condition> {
     let mut names = Vec::new();
     let mut first = None;
-    for &node in &scope.nodes {
-        let mut entries = scope.entries(node).values();
-        if let Some(entry) = entries.find(|entry| at(entry.stage) && entry.state == state) {
+    for (node, entries, message) in going {
+        if let Some(entry) = entries.iter().find(|entry| entry.state == state) {
             names.push(node.name.as_str());
-            let message = scope.record(node).and_then(|record| record.message.as_deref());
-            first.get_or_insert((entry.id(), message));
+            first.get_or_insert((entry.id(), *message));
         }
     }
     let (package, message) = first?;

@@ -197,12 +197,8 @@ fn reboot_issued(node: &Node, record: &Record, visited: &[&Executor]) -> Option<
 ///
 /// What their executors did is still taken in, so that the node's annotations stay true.
 pub(crate) fn leave_unselected<'a>(scope: &'a Scope<'a>, plan: &mut Plan) {
-    for node in scope.input.observed.nodes.values() {
-        if let Some(record) = scope.open_record(node)
-            && !scope.rollout.selects(&node.labels)
-        {
-            let _nobody_counts_it = visit::drive(scope, node, record, plan);
-        }
+    for &(node, record) in scope.elsewhere.iter().filter(|(_, record)| record.is_open()) {
+        let _nobody_counts_it = visit::drive(scope, node, record, plan);
     }
 }
 

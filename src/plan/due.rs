@@ -332,6 +332,13 @@ pub(crate) fn wish(scope: &Scope<'_>, wanted: Option<&Package>, entry: Option<&E
             None => Wish::RemovedAsItIs,
         };
     };
+    let keeps = |wanted: &&Package| !wanted.uninstall.apply && !scope.resource.deleting;
+    if let Some(wanted) = wanted.filter(keeps)
+        && wanted.version.as_str() == entry.version
+        && entry.stage != Stage::UninstallInterrupt
+    {
+        return same_version(scope, wanted, entry);
+    }
     let installed = installed(scope, wanted, entry);
     let uninstalls = installed.is_some_and(|installed| installed.uninstall.enabled);
     let taken_off = matches!(entry.stage, Stage::Uninstall | Stage::UninstallInterrupt);
@@ -418,6 +425,10 @@ fn standing_entry<'a>(
     let version = wanted.map(|wanted| wanted.version.as_str());
     let says = |entry: &&Entry| !entry.untried || is_put_there(scope, wanted, entry);
     let of_name = || entries.values().filter(|entry| entry.name == name).filter(says);
+    let mut few = of_name();
+    if let (only, None) = (few.next(), few.next()) {
+        return only; // Most packages at most times.
+    }
     let exact = of_name().find(|entry| Some(entry.version.as_str()) == version);
     let last = |entries: &mut dyn Iterator<Item = &'a Entry>| {
         entries.max_by_key(|entry| (entry.state != State::Complete, entry.since))

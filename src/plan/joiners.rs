@@ -10,12 +10,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::compartments::{self, Compartment};
+use super::compartments::{self, Compartment, Told};
 use super::names::Named;
 use super::select::Scope;
 use crate::model::{
     CompletedPackages, Executor, Input, Memory, Node, Outcome, Package, Record, Resource, Rollout,
-    Verdict, VerdictKind,
+    Verdict,
 };
 
 /// Text of all sets of complete packages that are remembered, so that a status stays below 64 KiB:
@@ -157,14 +157,11 @@ fn has_failed<'a>(earlier: &Scope<'a>, node: &'a Node) -> bool {
 pub(crate) fn remember(
     scope: &Scope<'_>,
     compartment: &Compartment<'_>,
-    verdicts: &BTreeMap<String, Verdict>,
+    told: &Told<'_, '_>,
     memory: &mut Memory,
 ) {
-    let verdicts = || compartment.nodes.iter().map(|node| verdicts.get(&node.name));
-    let is_done = |verdict: &Verdict| verdict.kind == VerdictKind::Done;
-    let through = verdicts().all(|verdict| verdict.is_some_and(Verdict::is_through));
-    let any = verdicts().any(|verdict| verdict.is_some_and(is_done));
-    if scope.resource.deleting || !through || !any {
+    let through = told.all().all(|(_, verdict)| verdict.is_some_and(Verdict::is_through));
+    if scope.resource.deleting || !through || told.done() == 0 {
         return;
     }
     let wanted = scope.rollout.packages.values().filter(|package| !package.uninstall.apply);

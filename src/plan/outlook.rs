@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::batch::places_left;
-use super::compartments::Compartment;
+use super::compartments::{Compartment, Told, is_done};
 use super::conditions::{CONDITION_BYTES_MAX, condition, first_names};
 use super::first_use::{Ahead, FirstUse};
 use super::limits::cut;
@@ -23,9 +23,6 @@ use crate::model::{
 /// Longest text of what stopped a compartment: it stands in the verdict of every node that waits.
 const WHY_BYTES_MAX: usize = 512;
 
-/// Verdicts by node.
-type Verdicts = BTreeMap<String, Verdict>;
-
 /// Returns what is to come; `members` are the nodes of the open batch, and `room` the places of
 /// first users that no compartment before this one needs.
 pub(crate) fn outlook<'a>(
@@ -33,22 +30,21 @@ pub(crate) fn outlook<'a>(
     compartment: &Compartment<'a>,
     status: &CompartmentStatus,
     members: &[(&'a Node, &'a Record)],
-    verdicts: &Verdicts,
+    told: &Told<'_, 'a>,
     (first, room): (&FirstUse<'a>, &mut u32),
 ) -> Outlook {
     let pacing = &compartment.pacing;
-    let now = standing(scope, compartment, verdicts);
+    let now = standing(scope, compartment, told);
     // One of nodes that join what was stopped is none of the rollout.
     let own = |open: &OpenBatch| open.target == scope.target;
     let beside = status.open_batch.as_ref().is_some_and(|open| !own(open));
     let without = CompartmentStatus { open_batch: None, ..status.clone() };
     let (status, members) = if beside { (&without, &[][..]) } else { (status, members) };
     let of_batch: BTreeSet<&str> = members.iter().map(|(node, _)| node.name.as_str()).collect();
-    let left = compartment.nodes.iter().copied().filter(|node| {
-        let verdict = verdicts.get(&node.name);
-        !of_batch.contains(node.name.as_str()) && verdict.is_some_and(can_be_picked)
+    let left = told.all().filter(|(node, verdict)| {
+        verdict.is_some_and(can_be_picked) && !of_batch.contains(node.name.as_str())
     });
-    let left: Vec<&Node> = left.collect();
+    let left: Vec<&Node> = left.map(|(node, _)| node).collect();
     let ahead = first.ahead(&left, status.open_batch.as_ref(), room);
     let from = From { pacing, status, members, now, left: count(left.len()), ahead };
     let Course { open, to_come, .. } = course(&from, Assumption::Success);
@@ -65,7 +61,7 @@ pub(crate) fn outlook<'a>(
         failing_stops: failing.stops,
         rule: rule(pacing),
         failures: state.consecutive_failures,
-        stopped: stopped(scope, compartment, status, verdicts),
+        stopped: stopped(scope, compartment, status, told),
     }
 }
 
@@ -74,14 +70,14 @@ pub(crate) fn stopped(
     scope: &Scope<'_>,
     compartment: &Compartment<'_>,
     status: &CompartmentStatus,
-    verdicts: &Verdicts,
+    told: &Told<'_, '_>,
 ) -> Option<Stopped> {
     let state = &status.batch_state;
     let batch = state.current_batch.saturating_sub(1);
     state.should_stop.then(|| Stopped {
         batch,
         failures: state.consecutive_failures,
-        cause: cause(scope, compartment, batch, verdicts),
+        cause: cause(scope, compartment, batch, told),
     })
 }
 
@@ -121,11 +117,9 @@ pub(crate) fn failures_condition(outlooks: &BTreeMap<String, Outlook>) -> Option
     Some(condition("FailuresTolerated", true, first.goes_on_word(), &message))
 }
 
-/// Returns whether the node failed for what is wanted now.
-pub(crate) fn has_failed<'a>(scope: &Scope<'a>, node: &'a Node) -> bool {
-    scope.record(node).is_some_and(|record| {
-        record.outcome == Some(Outcome::Erroring) && record.target == scope.target
-    })
+/// Returns whether the node with this record failed for what is wanted now.
+fn has_failed(scope: &Scope<'_>, record: &Record) -> bool {
+    record.outcome == Some(Outcome::Erroring) && record.target == scope.target
 }
 
 /// Returns which nodes failed and what they said; `None` where no node says so any more.
@@ -133,22 +127,22 @@ fn cause(
     scope: &Scope<'_>,
     compartment: &Compartment<'_>,
     batch: u32,
-    verdicts: &Verdicts,
+    told: &Told<'_, '_>,
 ) -> Option<StopCause> {
-    let failed = compartment.nodes.iter().copied().filter(|node| has_failed(scope, node));
-    let failed: Vec<&Node> = failed.collect();
-    let is_last = |node: &&Node| scope.record(node).is_some_and(|record| record.batch == batch);
-    let last: Vec<&Node> = failed.iter().copied().filter(is_last).collect();
+    let failed = compartment.records.iter().filter(|(_, record)| has_failed(scope, record));
+    let failed: Vec<(&Node, &Record)> = failed.copied().collect();
+    let last = failed.iter().filter(|(_, record)| record.batch == batch);
+    let last: Vec<(&Node, &Record)> = last.copied().collect();
     // Those of the last batch may have left since.
     let named = if last.is_empty() { &failed } else { &last };
-    let first = *named.first()?;
-    let message = scope.record(first).and_then(|record| record.message.clone());
-    let why = match verdicts.get(&first.name).map(|verdict| &verdict.reason) {
+    let (first, record) = *named.first()?;
+    let message = || record.message.clone();
+    let why = match told.of(first).map(|verdict| &verdict.reason) {
         Some(reason) if is_failure(reason) => reason.to_string(),
-        Some(_) | None => message.unwrap_or_else(|| "no message was recorded".to_owned()),
+        Some(_) | None => message().unwrap_or_else(|| "no message was recorded".to_owned()),
     };
     Some(StopCause {
-        nodes: named.iter().take(FAILED_NAMES_MAX).map(|node| node.name.clone()).collect(),
+        nodes: named.iter().take(FAILED_NAMES_MAX).map(|(node, _)| node.name.clone()).collect(),
         in_batch: count(named.len()),
         total: count(failed.len()),
         why: cut(&why, WHY_BYTES_MAX),
@@ -164,19 +158,18 @@ fn is_failure(reason: &Reason) -> bool {
 
 /// Returns how the nodes of a compartment stand, those in repair aside: they are no part of its
 /// size either, and would make it look further than it is.
-pub(crate) fn standing<'a>(
-    scope: &Scope<'a>,
-    compartment: &Compartment<'a>,
-    verdicts: &Verdicts,
+pub(crate) fn standing(
+    scope: &Scope<'_>,
+    compartment: &Compartment<'_>,
+    told: &Told<'_, '_>,
 ) -> Ended {
-    let all = compartment.nodes.iter().copied();
-    let nodes: Vec<&Node> = all.filter(|node| repair::since(scope.input, node).is_none()).collect();
-    let is_done = |node: &&&Node| {
-        verdicts.get(&node.name).is_some_and(|verdict| verdict.kind == VerdictKind::Done)
-    };
+    let counts = |node: &Node| repair::since(scope.input, node).is_none();
+    let done = told.all().filter(|(_, verdict)| verdict.is_some_and(is_done));
+    let records = compartment.records.iter();
+    let failed = records.filter(|(node, record)| has_failed(scope, record) && counts(node));
     Ended {
-        complete: count(nodes.iter().filter(is_done).count()),
-        failed: count(nodes.iter().filter(|&&node| has_failed(scope, node)).count()),
+        complete: count(done.filter(|(node, _)| counts(node)).count()),
+        failed: count(failed.count()),
     }
 }
 

@@ -46,8 +46,7 @@ pub(crate) fn let_go<'a>(
     verdicts: &mut BTreeMap<String, Verdict>,
     plan: &mut Plan,
 ) {
-    for &node in &scope.nodes {
-        let Some(record) = scope.open_record(node) else { continue };
+    for &(node, record) in scope.records.iter().filter(|(_, record)| record.is_open()) {
         let waits = verdicts
             .get(&node.name)
             .is_some_and(|verdict| matches!(verdict.reason, Reason::ProtectedPod { .. }));

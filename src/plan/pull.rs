@@ -8,7 +8,7 @@
 //! A pull pod that cannot is left to its kubelet, which asks the registry again after 10 s, 20 s, …
 //! and then every 5 minutes; so it also says since when the image is missing.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -118,17 +118,28 @@ struct Failure {
 pub(crate) struct Pulls<'s, 'a> {
     pub scope: &'s Scope<'a>,
     by_node: BTreeMap<&'a str, Vec<&'a Executor>>,
+    /// Selected nodes that have any, oldest first.
+    tried: Vec<&'a Node>,
+    /// Snapshots of which a pull may have failed somewhere: mostly none has.
+    suspects: BTreeSet<&'a str>,
 }
 
 impl<'s, 'a> Pulls<'s, 'a> {
     pub(crate) fn new(scope: &'s Scope<'a>) -> Self {
         let mut by_node: BTreeMap<&str, Vec<&Executor>> = BTreeMap::new();
+        let mut suspects = BTreeSet::new();
         for executor in scope.input.observed.executors.values() {
             if executor.group == Group::Pull && executor.visit.rollout == scope.rollout.name {
                 by_node.entry(&executor.visit.node).or_default().push(executor);
+                let is_well = is_well(executor, scope.input.now);
+                suspects.extend((!is_well).then_some(executor.snapshot.as_str()));
             }
         }
-        Self { scope, by_node }
+        let nodes = by_node.keys().filter_map(|name| scope.input.observed.nodes.get(*name));
+        let selected = nodes.filter(|node| scope.rollout.selects(&node.labels));
+        let mut tried: Vec<&Node> = selected.collect();
+        tried.sort_by_key(|node| node.created);
+        Self { scope, by_node, tried, suspects }
     }
 
     /// Returns what stands between the node and its pick into `batch`.
@@ -323,12 +334,12 @@ impl<'s, 'a> Pulls<'s, 'a> {
         wanted: &Wanted<'_>,
         batch: &OpenBatch,
     ) -> Option<(Verdict, Option<Timestamp>)> {
+        if !self.suspects.contains(wanted.snapshot.as_str()) {
+            return None;
+        }
         let kind = node.labels.get(ARCHITECTURE);
-        let alike = || {
-            let nodes = self.scope.nodes.iter().copied();
-            nodes.filter(move |other| other.labels.get(ARCHITECTURE) == kind)
-        };
-        let tried = alike().filter(|other| self.by_node.contains_key(other.name.as_str()));
+        let is_alike = |other: &&Node| other.labels.get(ARCHITECTURE) == kind;
+        let tried = self.tried.iter().copied().filter(is_alike);
         let failing: Vec<(&Node, Failure)> = tried
             .filter_map(|other| match self.arrival(other, wanted) {
                 Arrival::Failed { failure, .. } => Some((other, failure)),
@@ -348,7 +359,7 @@ impl<'s, 'a> Pulls<'s, 'a> {
             return None;
         }
         let Wanted { package, snapshot } = wanted;
-        let is_proven = alike().any(|other| {
+        let is_proven = self.scope.nodes.iter().copied().filter(is_alike).any(|other| {
             let entry = self.scope.entries(other).get(&package.id());
             let visited = entry.is_some_and(|entry| entry.snapshot.as_ref() == Some(snapshot));
             visited || matches!(self.arrival(other, wanted), Arrival::Here)
@@ -374,6 +385,18 @@ impl<'s, 'a> Pulls<'s, 'a> {
             work: Work::Pull { package: wanted.package.clone() },
             tolerations: rollout.tolerations.clone(),
         })
+    }
+}
+
+/// Returns whether nothing can have gone wrong with a pull: it ended well, or has not had the time.
+fn is_well(executor: &Executor, now: Timestamp) -> bool {
+    let waits_well = executor.waiting.as_ref().is_none_or(|it| it.is_being_created());
+    match executor.phase {
+        ExecutorPhase::Succeeded => true,
+        ExecutorPhase::Failed => false,
+        ExecutorPhase::Pending | ExecutorPhase::Running => {
+            waits_well && now < after(executor.created, START_DEADLINE.min(ARRIVAL_DEADLINE))
+        }
     }
 }
 

@@ -16,9 +16,9 @@ use crate::model::{Input, Node, Outcome, Plan};
 /// Down is what its kubelet, or who misses it, says: a node that is only cordoned works on and
 /// counts, whoever cordoned it and however long ago.
 pub(crate) fn since(input: &Input, node: &Node) -> Option<Timestamp> {
-    let since = node.ready_since?;
+    let since = node.ready_since.filter(|_| !node.ready)?;
     let is_due = after(since, input.floor.repair_after) <= input.now;
-    (!node.ready && is_due && !is_ours(input, node)).then_some(since)
+    (is_due && !is_ours(input, node)).then_some(since)
 }
 
 /// Returns whether a visit is at work there, or ended in a failure while it held the node.

@@ -37,7 +37,7 @@ fn plan_visits<'a>(
     done: &Done,
     plan: &mut Plan,
 ) -> bool {
-    let mut verdicts = BTreeMap::new();
+    let mut verdicts = Vec::new();
     let mut candidates: Vec<&'a Node> = Vec::new();
     let mut working = false;
     let mut unsettled = false;
@@ -73,15 +73,15 @@ fn plan_visits<'a>(
             }
         };
         match verdict {
-            Some(verdict) => {
-                verdicts.insert(node.name.clone(), verdict);
-            }
+            Some(verdict) => verdicts.push((node.name.clone(), verdict)),
             None if patched.contains(&node.name) => {
-                verdicts.insert(node.name.clone(), Verdict::wait(Reason::PreparingBatch));
+                verdicts.push((node.name.clone(), Verdict::wait(Reason::PreparingBatch)));
             }
             None => candidates.push(node),
         }
     }
+    // All at once: a map of 10,000 that grows one by one takes as long as what was decided.
+    let mut verdicts: BTreeMap<String, Verdict> = verdicts.into_iter().collect();
     repair::wake_for_next(scope, plan);
     deletion::leave_unselected(scope, plan);
     let begun = working || !candidates.is_empty();

@@ -1,7 +1,9 @@
 //! Which nodes a rollout is about, and what keeps a node from being picked.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 
+use super::compartments::Choice;
 use super::deletion;
 use super::due::{self, Needs, Standing};
 use super::names::Named;
@@ -22,8 +24,14 @@ pub(crate) struct Scope<'a> {
     named: &'a Named,
     /// Selected nodes, oldest first.
     pub nodes: Vec<&'a Node>,
+    /// The compartment of each, in the same order.
+    pub compartments: Vec<&'a str>,
     /// Those of them that have a record of it, in the same order.
     pub records: Vec<(&'a Node, &'a Record)>,
+    /// Nodes that have a record of it and are not selected, by name.
+    pub elsewhere: Vec<(&'a Node, &'a Record)>,
+    /// Order numbers of the records, with their places among these.
+    orders: Vec<(u32, usize)>,
     /// Executors of all rollouts, by node.
     pub executors: &'a BTreeMap<&'a str, Vec<&'a Executor>>,
     /// Rollouts that some node keeps waiting for us, see [`waits_for_us`].
@@ -38,14 +46,54 @@ impl<'a> Scope<'a> {
         named: &'a Named,
         executors: &'a BTreeMap<&'a str, Vec<&'a Executor>>,
     ) -> Self {
-        let selected = input.observed.nodes.values().filter(|node| rollout.selects(&node.labels));
-        let mut nodes: Vec<&Node> = selected.collect();
-        nodes.sort_by_key(|node| (node.created, node.name.as_str()));
+        // What is asked of every node is asked in one go: a large fleet fits into no cache.
+        let (mut selected, mut elsewhere) = (Vec::new(), Vec::new());
+        let mut choice = Choice::new(policy_of(input, rollout));
+        for node in input.observed.nodes.values() {
+            let record = node.record(&rollout.name, &resource.uid);
+            if rollout.selects(&node.labels) {
+                selected.push((node.created, node, record));
+                choice.add(node);
+            } else {
+                elsewhere.extend(record.map(|record| (node, record)));
+            }
+        }
+        let mut selected: Vec<_> = selected.into_iter().zip(choice.made()).collect();
+        // They come by name, and those of the same age stay so.
+        selected.sort_by_key(|((created, ..), _)| *created);
+        let nodes: Vec<&Node> = selected.iter().map(|((_, node, _), _)| *node).collect();
+        let compartments = selected.iter().map(|(_, compartment)| *compartment).collect();
+        let records =
+            selected.into_iter().filter_map(|((_, node, record), _)| Some((node, record?)));
+        let records: Vec<(&Node, &Record)> = records.collect();
+        let orders = (0..).zip(&records).map(|(place, (_, record))| (record.order, place));
+        let mut orders: Vec<(u32, usize)> = orders.collect();
+        orders.sort_unstable();
         let target = deletion::target(rollout, resource, named);
-        let record = |node: &&'a Node| Some((*node, node.record(&rollout.name, &resource.uid)?));
-        let records = nodes.iter().filter_map(record).collect();
         let awaited_by = awaited_by(input, rollout, &nodes);
-        Self { input, rollout, resource, target, named, nodes, records, executors, awaited_by }
+        Self {
+            input,
+            rollout,
+            resource,
+            target,
+            named,
+            nodes,
+            compartments,
+            records,
+            elsewhere,
+            orders,
+            executors,
+            awaited_by,
+        }
+    }
+
+    /// Returns the records with one of these order numbers, oldest nodes first.
+    pub(crate) fn records_with(&self, orders: Range<u32>) -> Vec<(&'a Node, &'a Record)> {
+        let before = |bound: u32| self.orders.partition_point(|(order, _)| *order < bound);
+        let places = &self.orders[before(orders.start)..before(orders.end)];
+        let mut places: Vec<usize> = places.iter().map(|(_, place)| *place).collect();
+        places.sort_unstable();
+        places.into_iter().map(|place| self.records[place]).collect()
     }
 
     pub(crate) fn rollout_state(&self, node: &'a Node) -> Option<&'a NodeRollout> {
@@ -117,8 +165,12 @@ impl<'a> Scope<'a> {
 
     /// Returns the policy that paces the rollout, if it names one that is there.
     pub(crate) fn policy(&self) -> Option<&'a Policy> {
-        self.input.desired.policies.get(self.rollout.policy.as_ref()?)
+        policy_of(self.input, self.rollout)
     }
+}
+
+fn policy_of<'a>(input: &'a Input, rollout: &Rollout) -> Option<&'a Policy> {
+    input.desired.policies.get(rollout.policy.as_ref()?)
 }
 
 fn entries_of<'a>(node: &'a Node, rollout: &str) -> &'a Entries {

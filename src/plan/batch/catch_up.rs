@@ -10,7 +10,6 @@ use super::{Turn, budget_used, members};
 use crate::model::{Memory, Node, OpenBatch, Plan, Reason, Verdict};
 use crate::plan::count;
 use crate::plan::first_use::FirstUse;
-use crate::plan::outlook;
 use crate::plan::pull::Pulls;
 use crate::plan::select::Scope;
 
@@ -23,7 +22,7 @@ impl<'a> Turn<'_, 'a> {
 
     /// Returns what the others wait for while such a batch is open.
     pub(super) fn stands_beside(&self, verdicts: &BTreeMap<String, Verdict>) -> Reason {
-        let stopped = outlook::stopped(self.scope, self.compartment, self.status, verdicts);
+        let stopped = self.stopped(verdicts);
         let name = &self.compartment.name;
         stopped.map_or(Reason::PreparingBatch, |stopped| stopped.reason(name))
     }
