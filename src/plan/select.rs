@@ -229,9 +229,9 @@ pub(crate) fn rollout_hold(scope: &Scope<'_>) -> Option<Verdict> {
 /// Returns what is too broad about the selector, unless a person has approved it.
 fn unapproved(scope: &Scope<'_>) -> Option<Breadth> {
     let Scope { input, rollout, resource, .. } = scope;
-    let approved = approval(&resource.uid, &rollout.nodes);
+    let approved = input.approvals.get(&rollout.name);
     if input.floor.guards == Guards::Upstream
-        || input.approvals.get(&rollout.name) == Some(&approved)
+        || approved.is_some_and(|text| *text == approval(&resource.uid, &rollout.nodes))
     {
         return None;
     }
