@@ -16,7 +16,7 @@ use super::{places, policies};
 /// Rounds in which everything that runs ends, and time passes. The longest chain there is: three
 /// rollouts one after another, fourteen nodes one by one, each with an install, an interrupt and a
 /// verification, and back-offs between.
-const ROUNDS_MAX: usize = 400;
+const ROUNDS_MAX: usize = 1_000;
 
 /// The taint of nodes that wait for what is required before they take workloads.
 const RUNTIME_TAINT: &str = "nodewright.nvidia.com=";
@@ -97,7 +97,7 @@ impl Story {
     fn run_out(&mut self) -> Result<Vec<(String, Verdict)>, Broken> {
         let mut quiet = 0;
         for _ in 0..ROUNDS_MAX {
-            let mut moved = self.settle()?;
+            let mut moved = self.tick_with(|_, _| Fate::Done)? > 0;
             moved |= ends(&mut self.world);
             self.ledger.learn(&self.world);
             super::invariants::check(&self.world, &self.ledger)?;
@@ -120,17 +120,6 @@ impl Story {
             self.world.pass(seconds);
         }
         Err(Broken::new("converges", format!("not within {ROUNDS_MAX} rounds")))
-    }
-
-    /// Ticks until nothing is left to do; returns whether anything was.
-    fn settle(&mut self) -> Result<bool, Broken> {
-        for tick in 0..100 {
-            if self.tick_with(|_, _| Fate::Done)? == 0 {
-                return Ok(tick > 0);
-            }
-        }
-        let detail = format!("still acts after 100 ticks: {:?}", self.last);
-        Err(Broken::new("comes to rest", detail))
     }
 
     /// People do what the reasons ask for: a corrected version of everything, or another try at
