@@ -30,7 +30,15 @@ pub fn ceilings(world: &World, patch: &NodePatch) -> Held {
     let mut compartments = places::compartments(world, wanted).into_iter();
     let own = compartments.find(|(_, nodes)| nodes.iter().any(|node| node.name == patch.node));
     let Some((compartment, nodes)) = own else { return Ok(()) };
-    let already = nodes.iter().filter(|node| down(node)).count();
+    // Caches that are behind learn from the answer to a write that a node has moved here in its
+    // visit, and what the same tick picks was decided before.
+    let came = |node: &Node| {
+        let resource = known.resources.get(&patch.rollout);
+        let record = resource.and_then(|resource| node.record(&patch.rollout, &resource.uid));
+        let open = record.filter(|record| record.is_open());
+        world.is_behind() && open.is_some_and(|record| record.compartment != compartment)
+    };
+    let already = nodes.iter().filter(|node| down(node) && !came(node)).count();
     let counted = nodes.iter().filter(|node| !in_repair(world, node)).count();
     let budget = places::pace(world, wanted, compartment).budget;
     let ceiling = places::ceiling(budget, places::count(counted)) as usize;

@@ -11,7 +11,7 @@ use nodewright::plan::world::{End, Fate, World};
 
 use super::fleet;
 use super::story::{Broken, Story};
-use super::{places, policies};
+use super::{people, places, policies};
 
 /// Rounds in which everything that runs ends, and time passes. The longest chain there is: three
 /// rollouts one after another, fourteen nodes one by one, each with an install, an interrupt and a
@@ -275,6 +275,9 @@ fn heal(world: &mut World, paced: bool) {
     for resource in world.input.observed.resources.values_mut() {
         resource.paused = false;
         resource.disabled = false;
+    }
+    for name in fleet::ROLLOUTS {
+        people::approve(world, name, true);
     }
     for wanted in world.input.desired.rollouts.values_mut() {
         open_up(wanted);

@@ -67,6 +67,8 @@ const PEOPLE: &[Row] = &[
     (3, |rng| Event::Pause { rollout: rng.u8(..), paused: false }),
     (1, |rng| Event::Disable { rollout: rng.u8(..), disabled: true }),
     (3, |rng| Event::Disable { rollout: rng.u8(..), disabled: false }),
+    (1, |rng| Event::Approve { rollout: rng.u8(..), approved: false }),
+    (3, |rng| Event::Approve { rollout: rng.u8(..), approved: true }),
 ];
 
 const SPECS: &[Row] = &[

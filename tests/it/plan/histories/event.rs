@@ -60,6 +60,8 @@ pub enum Event {
     Edit { rollout: u8, edit: Edit },
     /// Nothing new may begin for a rollout, for one of several reasons, or may again.
     Open { rollout: u8, open: bool, why: u8 },
+    /// Somebody approves what a rollout selects, or takes that back.
+    Approve { rollout: u8, approved: bool },
     /// Somebody stops everything, or lets it go on.
     Halt { halted: bool },
     /// A node joins.

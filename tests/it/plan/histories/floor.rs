@@ -1,6 +1,6 @@
 //! The safety floor: what is new to the cluster begins on few nodes, and a stop stops.
 
-use nodewright::model::{Action, Entry, Node, NodePatch, Package, Record, Stage, State};
+use nodewright::model::{Action, Entry, Node, NodePatch, Package, Record, Stage, State, approval};
 use nodewright::plan::world::World;
 
 use super::invariants::picks;
@@ -40,11 +40,12 @@ pub fn first_ones_first(world: &World, patch: &NodePatch) -> Result<(), Broken> 
     Ok(())
 }
 
-/// Returns whether the pick only carries on what stands on the node of a package that the manifest
+/// Returns whether the pick only carries on what stands on the node of a version that the manifest
 /// has no more, as a failed visit left it: no visit begins that again.
 fn is_left(world: &World, patch: &NodePatch, entry: &Entry) -> bool {
     let wanted = world.input.desired.rollouts.get(&patch.rollout);
-    let is_wanted = wanted.is_some_and(|rollout| rollout.packages.contains_key(&entry.name));
+    let package = wanted.and_then(|rollout| rollout.packages.get(&entry.name));
+    let is_wanted = package.is_some_and(|package| package.version.as_str() == entry.version);
     let before = world.known().nodes.get(&patch.node).map(|node| node.entries(&patch.rollout));
     !is_wanted && before.is_some_and(|before| before.get(&entry.id()) == Some(entry))
 }
@@ -72,6 +73,23 @@ fn is_getting(world: &World, snapshot: &String, node: &Node) -> bool {
             entry.snapshot.as_ref() == Some(snapshot) && entry.state != State::Complete
         })
     })
+}
+
+/// Whoever selects every node there is waits for a person. What a frozen daemon has in its hands
+/// may be older than the moment in which approval was taken back.
+pub fn unapproved_pick_nobody(world: &World, patch: &NodePatch) -> Result<(), Broken> {
+    let known = world.known_desired().rollouts.get(&patch.rollout);
+    let resource = world.known().resources.get(&patch.rollout);
+    let Some((wanted, resource)) = known.zip(resource) else { return Ok(()) };
+    if !wanted.nodes.selects_all() || resource.deleting || world.is_behind() {
+        return Ok(());
+    }
+    let approved = world.input.approvals.get(&patch.rollout);
+    if approved != Some(&approval(&resource.uid, &wanted.nodes)) {
+        let detail = format!("{} on {}", patch.rollout, patch.node);
+        return Err(Broken::new("unapproved pick nobody", detail));
+    }
+    Ok(())
 }
 
 /// While somebody has stopped everything, nothing new is disturbed. What a frozen daemon has in its

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use fastrand::Rng;
 use nodewright::model::{
     AtRelease, Claim, Controller, DisruptionBudget, NodeRollout, Opening, PodPhase, PodRef, Reason,
-    RefusalCause, Rollout, Shared, Taint, TaintEffect,
+    RefusalCause, Resource, Rollout, Shared, Taint, TaintEffect,
 };
 use nodewright::plan::world::{End, Fate, World};
 
@@ -46,17 +46,17 @@ impl Story {
             Event::Create { rollout } => self.create(name_of(rollout)),
             Event::Edit { rollout, edit } => self.edited(name_of(rollout), edit),
             Event::Open { rollout, open, why } => opened(world, name_of(rollout), open, why),
+            Event::Approve { rollout, approved } => {
+                people::approve(world, name_of(rollout), approved);
+            }
             Event::Halt { halted } => halt(world, halted),
             Event::Fight { which } => fight(world, which),
             Event::Reject { rejecting } => world.rejecting = rejecting,
-            Event::Pause { rollout, .. } | Event::Disable { rollout, .. } => {
-                if let Some(it) = world.input.observed.resources.get_mut(name_of(rollout)) {
-                    match event {
-                        Event::Pause { paused, .. } => it.paused = paused,
-                        Event::Disable { disabled, .. } => it.disabled = disabled,
-                        _ => {}
-                    }
-                }
+            Event::Pause { rollout, paused } => {
+                change_resource(world, rollout, |resource| resource.paused = paused);
+            }
+            Event::Disable { rollout, disabled } => {
+                change_resource(world, rollout, |resource| resource.disabled = disabled);
             }
             Event::Join { pool } => self.join(pool),
             Event::Finish { which } => finish(world, which),
@@ -138,15 +138,17 @@ impl Story {
             Event::Hold { held, .. } => world.change_node(name, |node| {
                 node.hold = held.then(|| "looking at it".to_owned());
             }),
-            Event::Reset { which, .. } => reset(world, name, which),
+            Event::Reset { which, .. } => people::reset(world, &mut self.ledger, name, which),
             Event::ResetAll { rollout, .. } if rollout < 128 && people::is_lost(world, name) => {
                 people::forget(world, &mut self.ledger, name);
             }
             Event::ResetAll { rollout, .. } => {
                 // A person is not as fast as two picks: visits are told apart by the second.
                 world.pass(1);
+                let ledger = &mut self.ledger;
                 world.change_node(name, |node| {
                     node.rollouts.remove(name_of(rollout));
+                    ledger.forget_configuration(&node.uid, name_of(rollout));
                 });
             }
             Event::Leave { .. } if world.input.observed.nodes.len() > 4 => world.remove_node(name),
@@ -382,6 +384,12 @@ fn spoil(world: &mut World, name: &str, rollout: &str, spoilt: bool) {
     });
 }
 
+fn change_resource(world: &mut World, rollout: u8, change: impl FnOnce(&mut Resource)) {
+    if let Some(resource) = world.input.observed.resources.get_mut(name_of(rollout)) {
+        change(resource);
+    }
+}
+
 fn halt(world: &mut World, halted: bool) {
     let note = "ada: fire drill".to_owned();
     world.input.halt = halted.then_some(Reason::StoppedByHand { note });
@@ -403,21 +411,6 @@ fn opened(world: &mut World, name: &str, open: bool, why: u8) {
 }
 
 /// Takes one package's entry away, as `nodewright reset` and people with kubectl do.
-fn reset(world: &mut World, name: &str, which: u8) {
-    world.change_node(name, |node| {
-        let number = usize::from(which);
-        let mut with_entries: Vec<_> =
-            node.rollouts.values_mut().filter(|state| !state.entries.is_empty()).collect();
-        let Some(number_of) = number.checked_rem(with_entries.len()) else { return };
-        let state = &mut with_entries[number_of];
-        let id = state.entries.keys().nth(number % state.entries.len()).cloned();
-        if let Some(id) = id {
-            state.entries.remove(&id);
-            state.entries_text = serde_json::to_string(&state.entries).ok();
-        }
-    });
-}
-
 /// Lets a pod end: first those that are terminating, then any.
 fn finish(world: &mut World, which: u16) {
     let pods = world.input.observed.pods.values().flat_map(BTreeMap::values);

@@ -10,7 +10,7 @@ use nodewright::model::{
 use nodewright::plan::world::World;
 
 use super::ceilings::{ceilings, picks_from_the_open_batch};
-use super::floor::{first_ones_first, stopped_disturbs_nobody};
+use super::floor::{first_ones_first, stopped_disturbs_nobody, unapproved_pick_nobody};
 use super::ledger::Ledger;
 use super::places;
 use super::story::Broken;
@@ -29,6 +29,7 @@ pub fn judge(world: &World, ledger: &Ledger, action: &Action) -> Held {
                 picks_from_the_open_batch(world, patch, record)?;
                 picks_where_it_may(world, patch)?;
                 first_ones_first(world, patch)?;
+                unapproved_pick_nobody(world, patch)?;
                 orders_are_new(world, ledger, patch, record)?;
             }
             Ok(())
@@ -290,7 +291,8 @@ fn uninstalls_what_is_there(world: &World, ledger: &Ledger, spec: &ExecutorSpec)
     let Work::Uninstall { package } = &spec.work else { return Ok(()) };
     let host = ledger.hosts.get(&spec.visit.node_uid);
     let Some(installed) = host.and_then(|host| host.get(&package.name)) else { return Ok(()) };
-    let config = installed.config.as_ref().is_none_or(|config| *config == package.config_map);
+    let same = installed.config.as_ref().is_none_or(|config| *config == package.config_map);
+    let config = same || installed.forgotten;
     // What an upgrade that failed has left is the newer version's to take off.
     let tried = ledger.tried.get(&(spec.visit.node_uid.clone(), package.name.clone()));
     let tried = tried.filter(|tried| **tried != installed.version);

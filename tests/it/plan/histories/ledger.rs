@@ -17,6 +17,8 @@ pub struct Installed {
     pub config: Option<BTreeMap<String, String>>,
     /// An interrupt that what ran here asks for and that has not come since.
     pub owed: Option<InterruptKind>,
+    /// A person has reset what was recorded of it since: nobody knows how it was configured.
+    pub forgotten: bool,
 }
 
 /// When an interrupt began, and the boot before it.
@@ -55,6 +57,15 @@ pub struct Ledger {
 }
 
 impl Ledger {
+    /// A person says that what was recorded of a package is not to be counted on, or of all of a
+    /// rollout, whose name theirs begin with: nobody knows any more how they were configured.
+    pub fn forget_configuration(&mut self, node_uid: &str, prefix: &str) {
+        let host = self.hosts.get_mut(node_uid).into_iter().flatten();
+        for (_, installed) in host.filter(|(name, _)| name.starts_with(prefix)) {
+            installed.forgotten = true;
+        }
+    }
+
     /// Takes in what happened since the last call.
     pub fn learn(&mut self, world: &World) {
         self.learn_hosts(world);
@@ -177,7 +188,10 @@ fn ran(host: &mut BTreeMap<String, Installed>, package: &str, wanted: &Package, 
         Stage::Apply | Stage::Upgrade => {
             let owed = wanted.interrupt.as_ref().map(|interrupt| interrupt.kind);
             let version = version.to_owned();
-            host.insert(name.to_owned(), Installed { version, config: None, owed });
+            host.insert(
+                name.to_owned(),
+                Installed { version, config: None, owed, forgotten: false },
+            );
         }
         Stage::Config => {
             let Some(installed) = host.get_mut(name) else { return };
@@ -188,6 +202,7 @@ fn ran(host: &mut BTreeMap<String, Installed>, package: &str, wanted: &Package, 
                 installed.owed = kinds.chain(installed.owed).min();
             }
             installed.config = Some(wanted.config_map.clone());
+            installed.forgotten = false;
         }
         // What runs services anew does for every package of the rollout that waited for it.
         Stage::Interrupt => {

@@ -1,6 +1,8 @@
 //! What people do with our command line to nodes.
 
-use nodewright::model::{Group, HOST_LOST_AFTER, Node, NodeRollout, Outcome, Record, Shared};
+use nodewright::model::{
+    Group, HOST_LOST_AFTER, Node, NodeRollout, Outcome, Record, Shared, approval,
+};
 use nodewright::plan::world::World;
 
 use super::ledger::Ledger;
@@ -14,11 +16,41 @@ pub fn is_lost(world: &World, name: &str) -> bool {
     down.is_some_and(|down| down >= HOST_LOST_AFTER)
 }
 
+/// As `nodewright approve`, or takes it back: a rollout may select every node there is.
+pub fn approve(world: &mut World, name: &str, approved: bool) {
+    let input = &mut world.input;
+    let resource = input.observed.resources.get(name);
+    let Some((wanted, resource)) = input.desired.rollouts.get(name).zip(resource) else { return };
+    if approved {
+        input.approvals.insert(name.to_owned(), approval(&resource.uid, &wanted.nodes));
+    } else {
+        input.approvals.remove(name);
+    }
+}
+
+/// As `nodewright package reset`: one of the packages on a node is begun anew.
+pub fn reset(world: &mut World, ledger: &mut Ledger, name: &str, which: u8) {
+    world.change_node(name, |node| {
+        let number = usize::from(which);
+        let mut with_entries: Vec<_> =
+            node.rollouts.values_mut().filter(|state| !state.entries.is_empty()).collect();
+        let Some(number_of) = number.checked_rem(with_entries.len()) else { return };
+        let state = &mut with_entries[number_of];
+        let id = state.entries.keys().nth(number % state.entries.len()).cloned();
+        if let Some(id) = id {
+            state.entries.remove(&id);
+            state.entries_text = serde_json::to_string(&state.entries).ok();
+            ledger.forget_configuration(&node.uid, &id.name);
+        }
+    });
+}
+
 /// As `nodewright forget`: every rollout lets the node go, where nothing stands in the way.
 pub fn forget(world: &mut World, ledger: &mut Ledger, name: &str) {
     let Some(node) = world.input.observed.nodes.get(name) else { return };
     let free = node.rollouts.iter().filter(|(rollout, state)| is_free(world, node, rollout, state));
     let free: Vec<String> = free.map(|(rollout, _)| rollout.clone()).collect();
+    let uid = node.uid.clone();
     for rollout in free {
         if let Some(record) = node_record(world, name, &rollout)
             && matches!(record.outcome, None | Some(Outcome::Erroring))
@@ -26,6 +58,7 @@ pub fn forget(world: &mut World, ledger: &mut Ledger, name: &str) {
             let node = record.node_uid.clone();
             ledger.retried.insert((node, rollout.clone(), record.visit));
         }
+        ledger.forget_configuration(&uid, &rollout);
         world.forget(name, &rollout);
     }
 }
