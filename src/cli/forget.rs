@@ -7,6 +7,7 @@
 use jiff::{SignedDuration, Timestamp};
 
 use super::Exit;
+use super::confirm::ConfirmArgs;
 use super::environment::Environment;
 use super::error::{CliError, ErrorKind};
 use super::kubernetes::{self, ClusterArgs};
@@ -14,7 +15,9 @@ use super::logging::{self, LogFormat};
 use super::out::stdout;
 use super::values;
 use crate::clock::Clock;
-use crate::cluster::forget::{Keeper, Memory, Obstacle, Remembered, Visit, forget, memory};
+use crate::cluster::forget::{
+    Keeper, Obstacle, Remembered, RememberedNode, Visit, forget, remembered_on,
+};
 use crate::cluster::{ClusterError, Disposition};
 use crate::model::HOST_LOST_AFTER;
 use crate::report::clean;
@@ -37,12 +40,9 @@ pub struct ForgetArgs {
     /// Only what this rollout has there.
     #[arg(long, value_name = "NAME", value_parser = values::name)]
     rollout: Option<String>,
-    /// Says what would be done, and does nothing.
-    #[arg(long, conflicts_with = "confirm")]
-    dry_run: bool,
-    /// Does it.
-    #[arg(long, short = 'y')]
-    confirm: bool,
+    /// Whether to do it.
+    #[command(flatten)]
+    confirm: ConfirmArgs,
     /// Which cluster to talk to.
     #[command(flatten)]
     kubernetes: ClusterArgs,
@@ -53,19 +53,19 @@ pub(super) fn main(args: &ForgetArgs, environment: &Environment) -> Result<Exit,
     logging::start(LogFormat::Text, environment, clock)?;
     let said: Result<String, CliError> = super::runtime()?.block_on(async {
         let client = kubernetes::connect(&args.kubernetes).await?;
-        let memory = memory(&client, &args.node, clock).await?;
-        let memory = memory.ok_or_else(|| {
+        let known = remembered_on(&client, &args.node, clock).await?;
+        let known = known.ok_or_else(|| {
             refused(format!("there is no node {} in this cluster", args.node))
                 .hint("kubectl get nodes lists them")
         })?;
-        let chosen = chosen(args, &memory)?;
-        check(&memory, &chosen)?;
-        if !args.confirm {
-            let lines = lines(&memory, &chosen, Tense::Would);
-            return if args.dry_run { Ok(lines) } else { Err(unconfirmed(args, &lines)) };
+        let chosen = chosen(args, &known)?;
+        check(&known, &chosen)?;
+        if !args.confirm.is_given() {
+            let lines = lines(&known, &chosen, Tense::Would);
+            return args.confirm.told(lines, |lines| unconfirmed(args, lines));
         }
-        forget(&client, &memory, &chosen, clock).await.map_err(|error| unwritten(args, error))?;
-        Ok(lines(&memory, &chosen, Tense::Did))
+        forget(&client, &known, &chosen, clock).await.map_err(|error| unwritten(args, error))?;
+        Ok(lines(&known, &chosen, Tense::Did))
     });
     stdout().line(said?)?;
     Ok(Exit::Success)
@@ -76,10 +76,10 @@ fn refused(message: String) -> CliError {
 }
 
 /// Returns what is asked for of what the node says.
-fn chosen(args: &ForgetArgs, memory: &Memory) -> Result<Vec<Remembered>, CliError> {
+fn chosen(args: &ForgetArgs, known: &RememberedNode) -> Result<Vec<Remembered>, CliError> {
     let node = &args.node;
     let wanted = |it: &&Remembered| args.rollout.as_ref().is_none_or(|name| *name == it.rollout);
-    let chosen: Vec<Remembered> = memory.rollouts.iter().filter(wanted).cloned().collect();
+    let chosen: Vec<Remembered> = known.rollouts.iter().filter(wanted).cloned().collect();
     if !chosen.is_empty() {
         return Ok(chosen);
     }
@@ -89,30 +89,30 @@ fn chosen(args: &ForgetArgs, memory: &Memory) -> Result<Vec<Remembered>, CliErro
 }
 
 /// Refuses while something stands in the way, with what to do instead of the first.
-fn check(memory: &Memory, chosen: &[Remembered]) -> Result<(), CliError> {
-    let node = &memory.node;
+fn check(known: &RememberedNode, chosen: &[Remembered]) -> Result<(), CliError> {
+    let node = &known.node;
     let found: Vec<(&str, &Obstacle)> =
         chosen.iter().filter_map(|it| Some((it.rollout.as_str(), it.obstacle.as_ref()?))).collect();
     let Some((rollout, obstacle)) = found.first() else { return Ok(()) };
     let what: Vec<String> =
         found.iter().map(|(name, it)| clean(&format!("{name}: {it}"), TEXT_MAX_BYTES)).collect();
-    let state = state(memory);
+    let state = state(known);
     let message = format!("node {node} is not let go, it {state}:\n{}", what.join("\n"));
-    Err(refused(message).hint(way_out(memory, rollout, obstacle)))
+    Err(refused(message).hint(way_out(known, rollout, obstacle)))
 }
 
 /// Says how the host is, and since when.
-fn state(memory: &Memory) -> String {
-    match memory.down {
+fn state(known: &RememberedNode) -> String {
+    match known.down {
         Some(since) => format!("is down since {since:.0}"),
         None => "is not known to be down".to_owned(),
     }
 }
 
-fn way_out(memory: &Memory, rollout: &str, obstacle: &Obstacle) -> String {
-    let node = &memory.node;
+fn way_out(known: &RememberedNode, rollout: &str, obstacle: &Obstacle) -> String {
+    let node = &known.node;
     let gone = format!("if the machine is gone for good: kubectl delete node {node}");
-    match (obstacle, memory.down) {
+    match (obstacle, known.down) {
         (Obstacle::Unreadable(_), _) => format!(
             "take the annotation off first: nodewright reset {rollout} --node {node} --confirm"
         ),
@@ -141,9 +141,9 @@ enum Tense {
     Did,
 }
 
-fn lines(memory: &Memory, chosen: &[Remembered], tense: Tense) -> String {
+fn lines(known: &RememberedNode, chosen: &[Remembered], tense: Tense) -> String {
     let lines: Vec<String> =
-        chosen.iter().map(|remembered| line(&memory.node, remembered, tense)).collect();
+        chosen.iter().map(|remembered| line(&known.node, remembered, tense)).collect();
     lines.join("\n")
 }
 

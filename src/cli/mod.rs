@@ -8,6 +8,7 @@ mod accept;
 mod adopt;
 mod agent;
 mod approve;
+mod confirm;
 mod crds;
 mod demo;
 mod deployment_policy;

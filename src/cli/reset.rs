@@ -4,6 +4,7 @@
 //! the nodes and the batches begun again, or what that would be. Must never: do it unconfirmed.
 
 use super::Exit;
+use super::confirm::ConfirmArgs;
 use super::deployment_policy::{no_such, said};
 use super::environment::Environment;
 use super::error::{CliError, ErrorKind};
@@ -35,12 +36,9 @@ pub struct ResetArgs {
     /// Leaves the batches as they are.
     #[arg(long)]
     skip_batch_reset: bool,
-    /// Says what would be done, and does nothing.
-    #[arg(long, conflicts_with = "confirm")]
-    dry_run: bool,
-    /// Does it.
-    #[arg(long, short = 'y')]
-    confirm: bool,
+    /// Whether to do it.
+    #[command(flatten)]
+    confirm: ConfirmArgs,
     /// Which cluster to talk to.
     #[command(flatten)]
     kubernetes: ClusterArgs,
@@ -69,17 +67,13 @@ pub(super) fn main(args: &ResetArgs, environment: &Environment) -> Result<Exit, 
         }
         let chosen = args.chosen(found)?;
         let resets_batches = args.resets_batches();
-        if !args.confirm {
+        if !args.confirm.is_given() {
             let mut lines: Vec<String> =
                 chosen.iter().map(|it| line(args, &it.node, &it.entries, "would forget")).collect();
             if let Some(before) = before.filter(|_| resets_batches) {
                 lines.push(said(&args.resource, &before, "would begin again"));
             }
-            return if args.dry_run {
-                Ok(lines.join("\n"))
-            } else {
-                Err(unconfirmed(args, &lines))
-            };
+            return args.confirm.told(lines.join("\n"), |lines| unconfirmed(args, lines));
         }
         let mut lines = Vec::new();
         for Recorded { node, .. } in chosen {
@@ -141,8 +135,8 @@ fn line(args: &ResetArgs, node: &str, entries: &[String], what: &str) -> String 
 }
 
 /// The refusal that says what `--confirm` would do.
-fn unconfirmed(args: &ResetArgs, lines: &[String]) -> CliError {
-    let what = if lines.is_empty() { "nothing is recorded".to_owned() } else { lines.join("\n") };
+fn unconfirmed(args: &ResetArgs, lines: &str) -> CliError {
+    let what = if lines.is_empty() { "nothing is recorded" } else { lines };
     let message = format!("{} is not reset without --confirm:\n{what}", args.resource);
     CliError::new(ErrorKind::Refused, message)
         .hint("if packages are to run again from their first stage, repeat it with --confirm")

@@ -31,7 +31,7 @@ use crate::model::{
 
 /// What a node says of all rollouts, as it was read.
 #[derive(Debug)]
-pub struct Memory {
+pub struct RememberedNode {
     /// The node.
     pub node: String,
     /// Since when it is down; `None` when it is ready, or nobody ever said that it was not.
@@ -119,11 +119,11 @@ impl fmt::Display for Obstacle {
 ///
 /// # Errors
 /// The API server did not answer with the node, its pods or a resource.
-pub async fn memory(
+pub async fn remembered_on(
     client: &Client,
     node: &str,
     clock: Clock,
-) -> Result<Option<Memory>, ClusterError> {
+) -> Result<Option<RememberedNode>, ClusterError> {
     let nodes: Api<Node> = Api::all(client.clone());
     let what = format!("read node {node}");
     let Some(read) = bounded(clock, &what, nodes.get_opt(node)).await? else { return Ok(None) };
@@ -147,7 +147,7 @@ pub async fn memory(
         let running = pods.get(&name).cloned().unwrap_or_default();
         rollouts.extend(remembered(&read, &name, state, resource.as_ref(), running, lost));
     }
-    Ok(Some(Memory { node: node.to_owned(), down, lost, rollouts, read }))
+    Ok(Some(RememberedNode { node: node.to_owned(), down, lost, rollouts, read }))
 }
 
 /// Lets a node go for these of its rollouts.
@@ -156,11 +156,11 @@ pub async fn memory(
 /// `Conflict` by disposition when the node changed since it was read: look again.
 pub async fn forget(
     client: &Client,
-    memory: &Memory,
+    known: &RememberedNode,
     chosen: &[Remembered],
     clock: Clock,
 ) -> Result<(), ClusterError> {
-    let Memory { node, read, .. } = memory;
+    let RememberedNode { node, read, .. } = known;
     let mut operations =
         vec![json!({ "op": "test", "path": "/metadata/uid", "value": read.uid() })];
     for remembered in chosen {

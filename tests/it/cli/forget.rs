@@ -9,7 +9,7 @@ use kube::api::{Api, DeleteParams, Patch, PatchParams, PostParams};
 use nodewright::api::{NodeWright, keys};
 use nodewright::clock::Clock;
 use nodewright::cluster::Disposition;
-use nodewright::cluster::forget::{forget, memory};
+use nodewright::cluster::forget::{forget, remembered_on};
 use nodewright::sim::scene::{NodeGroup, Scene};
 use serde_json::{Value, json};
 
@@ -308,7 +308,7 @@ async fn of_one_that_changed(site: &Site) {
     for before in [json!(site.record(Some("complete")).await), Value::Null] {
         site.install().await;
         site.say(&json!({keys::rollout("tuning"): before})).await;
-        let read = memory(&client, HERE, Clock::real()).await.expect("read").expect("there");
+        let read = remembered_on(&client, HERE, Clock::real()).await.expect("read").expect("there");
         site.say(&json!({keys::rollout("tuning"): site.record(None).await})).await;
         let now = site.node().await;
         let error = forget(&client, &read, &read.rollouts, Clock::real()).await;

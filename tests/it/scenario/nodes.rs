@@ -8,7 +8,7 @@ use kube::ResourceExt as _;
 use kube::api::{Api, DeleteParams, Patch, PatchParams, PostParams};
 use nodewright::api::keys;
 use nodewright::cluster::Disposition;
-use nodewright::cluster::forget::{forget as let_go, memory};
+use nodewright::cluster::forget::{forget as let_go, remembered_on};
 use nodewright::cluster::reset::{recorded, reset_batches, reset_node};
 use nodewright::cluster::retry::{failed_visits, retry as try_again};
 use nodewright::sim::scene::{NodeGroup, Scene};
@@ -117,7 +117,8 @@ async fn retry(world: &World, node: &str, rollout: &str) -> Printed {
 async fn forget(world: &World, node: &str) -> Printed {
     let client = world.ground.client("person");
     loop {
-        let memory = memory(&client, node, world.clock).await.map_err(|it| with_causes(&it))?;
+        let memory =
+            remembered_on(&client, node, world.clock).await.map_err(|it| with_causes(&it))?;
         let memory = memory.ok_or_else(|| format!("there is no node {node}"))?;
         let obstacles = memory.rollouts.iter().filter_map(|it| Some((it, it.obstacle.as_ref()?)));
         let refusals = obstacles.map(|(it, why)| format!("refused: {}: {why}\n", it.rollout));
