@@ -332,44 +332,35 @@ pub(crate) fn wish(scope: &Scope<'_>, wanted: Option<&Package>, entry: Option<&E
             None => Wish::RemovedAsItIs,
         };
     };
-    let keeps = |wanted: &&Package| !wanted.uninstall.apply && !scope.resource.deleting;
-    if let Some(wanted) = wanted.filter(keeps)
-        && wanted.version.as_str() == entry.version
-        && entry.stage != Stage::UninstallInterrupt
-    {
-        return same_version(scope, wanted, entry);
-    }
-    let installed = installed(scope, wanted, entry);
-    let uninstalls = installed.is_some_and(|installed| installed.uninstall.enabled);
+    // Looked up only where it decides: for most nodes at most times it does not.
+    let installed = || installed(scope, wanted, entry);
+    let uninstalls = || installed().is_some_and(|installed| installed.uninstall.enabled);
+    let deleting = scope.resource.deleting;
     let taken_off = matches!(entry.stage, Stage::Uninstall | Stage::UninstallInterrupt);
     let asked = wanted.is_some_and(|wanted| wanted.uninstall.apply);
     match wanted {
-        _ if installed.is_none() && entry.stage == Stage::UninstallInterrupt => {
+        _ if entry.stage == Stage::UninstallInterrupt && installed().is_none() => {
             Wish::UninstallUnknown
         }
-        _ if installed.is_none() && !taken_off && scope.resource.deleting => Wish::DeletedAsItIs,
-        Some(wanted) if !asked && !scope.resource.deleting => {
+        _ if deleting && !taken_off && installed().is_none() => Wish::DeletedAsItIs,
+        Some(wanted) if !asked && !deleting => {
             if wanted.version.as_str() == entry.version {
                 same_version(scope, wanted, entry)
             } else if is_higher(wanted, entry) {
                 Wish::HigherVersion
-            } else if uninstalls {
+            } else if uninstalls() {
                 Wish::LowerVersionAfterUninstall
             } else {
                 Wish::LowerVersion
             }
         }
-        _ if installed.is_none() && (taken_off || asked) => Wish::UninstallUnknown,
-        _ if scope.resource.deleting && asked => Wish::DeletedWithUninstall,
-        _ if scope.resource.deleting => {
-            if goes_with_resource(uninstalls, wanted, entry) {
-                Wish::DeletedWithUninstall
-            } else {
-                Wish::DeletedAsItIs
-            }
+        _ if (taken_off || asked) && installed().is_none() => Wish::UninstallUnknown,
+        _ if deleting && (asked || goes_with_resource(uninstalls(), wanted, entry)) => {
+            Wish::DeletedWithUninstall
         }
+        _ if deleting => Wish::DeletedAsItIs,
         Some(_) => Wish::UninstallAsked,
-        None if uninstalls => Wish::RemovedWithUninstall,
+        None if uninstalls() => Wish::RemovedWithUninstall,
         None => Wish::RemovedAsItIs,
     }
 }
